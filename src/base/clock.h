@@ -1,0 +1,11 @@
+/* clock.h - monotonic time for deadlines, wall time for people */
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdint.h>
+
+#define CLOCK_TEXT_BYTES 32
+
+int64_t clock_now_ns(void);  /* monotonic */
+int64_t clock_wall_ns(void); /* since the epoch */
+void clock_format(int64_t wall_ns, char out[CLOCK_TEXT_BYTES]); /* 2026-01-02T03:04:05.678Z */

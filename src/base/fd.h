@@ -1,0 +1,30 @@
+/* fd.h - whole reads and writes, and fds across a unix socket */
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+#define FD_PASS_MAX 8 /* most fds that one message carries */
+
+/* Writes all of it (EINTR and short writes handled; the fd must block). */
+MUST_CHECK int fd_write_all(int fd, const void *data, size_t len, struct error *err);
+
+/* Reads up to `len` bytes until end of file; answers how many, or -1. */
+ssize_t fd_read_full(int fd, void *data, size_t len);
+
+/* The whole file as owned NUL-terminated text without NUL bytes inside; more than `max_bytes` is
+ * ERROR_TOO_LARGE. */
+MUST_CHECK int fd_read_text(int fd, char **out, size_t max_bytes, struct error *err);
+
+/* One datagram with fds. `count` <= FD_PASS_MAX; the fds stay the caller's. 0, or -1 with errno. */
+int fd_send(int sock, const void *data, size_t len, const int *fds, size_t count);
+
+/* One datagram; answers its length (0 = peer closed), or -1 with errno. *count says how many of
+ * fds[FD_PASS_MAX] were filled (CLOEXEC, the caller owns them). A cut datagram or cut fd list is
+ * EMSGSIZE, with every received fd closed. */
+ssize_t fd_recv(int sock, void *data, size_t size, int fds[FD_PASS_MAX], size_t *count);
+
+int fd_set_nonblock(int fd); /* 0, or -1 with errno */
