@@ -1,0 +1,53 @@
+# Thin front for people; meson does the work. `make help` lists the targets.
+.DEFAULT_GOAL := all
+MAKEFLAGS += --no-print-directory
+
+all: ## compile into build/
+	@tools/install-deps build
+	@tools/build release
+
+run: ## set everything up and say what to try (same as ./run)
+	@./run
+
+test: ## every test (same as ./test)
+	@./test
+
+asan: ## compile with sanitizers into build-asan/
+	@tools/install-deps build
+	@tools/build asan
+
+bench: all ## cold start beside bubblewrap, crun and runc (ARGS="--rounds 200 --json")
+	@tools/install-deps image bench
+	@tools/build-images
+	@bench/run $(ARGS)
+
+lint: all ## every check that reads the code without running it
+	@tools/install-deps lint
+	@tools/lint
+
+format: ## write the code as clang-format wants it
+	@tools/install-deps format
+	@find src guest tests fuzz \( -name '*.c' -o -name '*.h' \) 2>/dev/null | xargs clang-format -i
+
+coverage: ## which lines the unit and integration tests reach
+	@tools/install-deps build image test coverage
+	@tools/coverage
+
+fuzz: ## compile the fuzz targets into build-fuzz/
+	@tools/install-deps build fuzz
+	@tools/build fuzz
+
+fresh: ## run ./run and ./test on a bare Debian made for it (root)
+	@tools/install-deps fresh
+	@tools/fresh-machine
+
+install: all ## install into the system (DESTDIR works)
+	@meson install -C build --no-rebuild
+
+clean: ## remove every build directory
+	@rm -rf build build-*
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+.PHONY: all run test asan bench lint format coverage fuzz fresh install clean help
