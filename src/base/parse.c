@@ -3,6 +3,8 @@
 #include "base/parse.h"
 
 #include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -154,4 +156,42 @@ void format_hex(const uint8_t *bytes, size_t len, char *out)
         out[2 * i + 1] = digits[bytes[i] & 15];
     }
     out[2 * len] = '\0';
+}
+
+void format_u64(uint64_t value, char out[FORMAT_BYTES])
+{
+    snprintf(out, FORMAT_BYTES, "%" PRIu64, value);
+}
+
+void format_size(uint64_t value, char out[FORMAT_BYTES])
+{
+    static const char *const units[] = {"", "K", "M", "G", "T"};
+    size_t unit = 0;
+    while (value > 0 && value % 1024 == 0 && unit + 1 < ARRAY_LEN(units)) {
+        value /= 1024;
+        unit++;
+    }
+    snprintf(out, FORMAT_BYTES, "%" PRIu64 "%s", value, units[unit]);
+}
+
+void format_duration_ms(uint64_t value, char out[FORMAT_BYTES])
+{
+    static const struct {
+        uint64_t ms;
+        const char *suffix;
+    } units[] = {{3600000, "h"}, {60000, "m"}, {1000, "s"}, {1, "ms"}};
+    size_t i = 0;
+    while (value % units[i].ms != 0)
+        i++;
+    snprintf(out, FORMAT_BYTES, "%" PRIu64 "%s", value / units[i].ms,
+             value == 0 ? "s" : units[i].suffix);
+}
+
+void format_milli(uint64_t value, char out[FORMAT_BYTES])
+{
+    int n = snprintf(out, FORMAT_BYTES, "%" PRIu64 ".%03u", value / 1000, (unsigned)(value % 1000));
+    while (out[n - 1] == '0')
+        out[--n] = '\0';
+    if (out[n - 1] == '.')
+        out[n - 1] = '\0';
 }

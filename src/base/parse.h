@@ -14,3 +14,11 @@ bool parse_milli(const char *text, uint64_t *out);    /* 0.5 -> 500, 2 -> 2000 *
 bool parse_bool(const char *text, bool *out);         /* true/false, yes/no, on/off, 1/0 */
 bool parse_hex(const char *text, uint8_t *out, size_t len); /* exactly 2*len hex digits */
 void format_hex(const uint8_t *bytes, size_t len, char *out); /* out holds 2*len+1 */
+
+#define FORMAT_BYTES 32
+
+/* The shortest text that the parser of the same name reads back as the same value. */
+void format_u64(uint64_t value, char out[FORMAT_BYTES]);
+void format_size(uint64_t value, char out[FORMAT_BYTES]);
+void format_duration_ms(uint64_t value, char out[FORMAT_BYTES]);
+void format_milli(uint64_t value, char out[FORMAT_BYTES]);

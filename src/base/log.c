@@ -1,0 +1,149 @@
+/* log.c - builds the whole line in memory, writes it once */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/strbuf.h"
+#include "base/utf8.h"
+
+#define LINE_TAIL ",\"cut\":true}\n"
+
+const char *const log_level_names[LOG_LEVEL_COUNT + 1] = {
+    [LOG_LEVEL_DEBUG] = "debug",
+    [LOG_LEVEL_INFO] = "info",
+    [LOG_LEVEL_WARN] = "warn",
+    [LOG_LEVEL_ERROR] = "error",
+};
+
+int log_open(struct log *log, const char *path, enum log_level level, struct error *err)
+{
+    int fd = STDERR_FILENO;
+    if (path) {
+        fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
+        if (fd < 0)
+            return error_sys(err, "open log file '%s'", path);
+    }
+    *log = (struct log){.fd = fd, .owns_fd = path != NULL, .level = level};
+    return 0;
+}
+
+void log_close(struct log *log)
+{
+    if (log->owns_fd)
+        close(log->fd);
+    *log = (struct log){.fd = -1};
+}
+
+/* DEL and the C1 controls can drive a terminal as well as the C0 ones; U+2028 splits lines. */
+static bool needs_escape(const unsigned char *p, size_t n)
+{
+    if (n == 1)
+        return *p < 0x20 || *p == 0x7f || *p == '"' || *p == '\\';
+    return (n == 2 && p[0] == 0xc2 && p[1] < 0xa0) ||
+           (n == 3 && p[0] == 0xe2 && p[1] == 0x80 && (p[2] == 0xa8 || p[2] == 0xa9));
+}
+
+static unsigned code_point(const unsigned char *p, size_t n)
+{
+    if (n == 1)
+        return p[0];
+    if (n == 2)
+        return (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu);
+    return (p[0] & 0x0fu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu);
+}
+
+static void add_escaped(struct strbuf *line, const char *text)
+{
+    const unsigned char *p = (const unsigned char *)text;
+    size_t len = strnlen(text, LOG_VALUE_MAX_BYTES);
+    strbuf_add_char(line, '"');
+    while (len > 0) {
+        size_t n = utf8_step(p, len);
+        if (n == 0) {
+            strbuf_add_str(line, "\\ufffd");
+            n = 1;
+        } else if (needs_escape(p, n)) {
+            strbuf_add_fmt(line, "\\u%04x", code_point(p, n));
+        } else {
+            strbuf_add(line, p, n);
+        }
+        p += n;
+        len -= n;
+    }
+    strbuf_add_char(line, '"');
+}
+
+static void add_field(struct strbuf *line, const struct log_field *field)
+{
+    strbuf_add_fmt(line, ",\"%s\":", field->key);
+    switch (field->type) {
+    case LOG_FIELD_END:
+        break;
+    case LOG_FIELD_STR:
+        if (field->str)
+            add_escaped(line, field->str);
+        else
+            strbuf_add_str(line, "null");
+        break;
+    case LOG_FIELD_INT:
+        strbuf_add_fmt(line, "%" PRId64, field->i64);
+        break;
+    case LOG_FIELD_U64:
+        strbuf_add_fmt(line, "%" PRIu64, field->u64);
+        break;
+    case LOG_FIELD_BOOL:
+        strbuf_add_str(line, field->boolean ? "true" : "false");
+        break;
+    }
+}
+
+/* Adds fields while they fit whole; a half field would break the line's JSON. */
+static void add_fields(struct strbuf *line, const struct log_field *fields)
+{
+    for (; fields->type != LOG_FIELD_END; fields++) {
+        size_t before = line->len;
+        add_field(line, fields);
+        if (line->overflow) {
+            line->len = before;
+            line->overflow = false;
+            line->max = LOG_LINE_MAX_BYTES;
+            strbuf_add_str(line, LINE_TAIL);
+            return;
+        }
+    }
+    line->max = LOG_LINE_MAX_BYTES;
+    strbuf_add_str(line, "}\n");
+}
+
+void log_write(const struct log *log, enum log_level level, const char *message,
+               const struct log_field *fields)
+{
+    if (!log || level < log->level)
+        return;
+    int saved = errno;
+    char time[CLOCK_TEXT_BYTES];
+    clock_format(clock_wall_ns(), time);
+
+    scoped_strbuf struct strbuf line;
+    strbuf_init(&line, LOG_LINE_MAX_BYTES - sizeof(LINE_TAIL));
+    strbuf_add_fmt(&line, "{\"time\":\"%s\",\"level\":\"%s\",\"message\":", time,
+                   log_level_names[level]);
+    add_escaped(&line, message);
+    if (log->request_id) {
+        strbuf_add_str(&line, ",\"request\":");
+        add_escaped(&line, log->request_id);
+    }
+    add_fields(&line, fields);
+
+    ssize_t n;
+    do
+        n = write(log->fd, line.data, line.len);
+    while (n < 0 && errno == EINTR);
+    errno = saved;
+}

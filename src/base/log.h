@@ -1,0 +1,69 @@
+/* log.h - JSON lines: {"time":...,"level":"info","message":...,"request":...,fields}
+ *
+ * One write() per line, so lines of several processes on one file never mix. Control bytes and
+ * invalid UTF-8 are escaped. What is secret is the caller's to keep out: never pass it as a field.
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+#define LOG_LINE_MAX_BYTES  (32 * KIB) /* a longer line loses fields, and says so */
+#define LOG_VALUE_MAX_BYTES (2 * KIB)  /* a longer value is cut; escaped it may grow sixfold */
+
+enum log_level {
+    LOG_LEVEL_DEBUG,
+    LOG_LEVEL_INFO,
+    LOG_LEVEL_WARN,
+    LOG_LEVEL_ERROR,
+    LOG_LEVEL_COUNT,
+};
+
+/* Words for the levels, NULL-terminated: the choices of an option. */
+extern const char *const log_level_names[LOG_LEVEL_COUNT + 1];
+
+struct log {
+    int fd; /* borrowed unless log_open() made it */
+    bool owns_fd;
+    enum log_level level;   /* what is below it is dropped */
+    const char *request_id; /* borrowed; NULL: none */
+};
+
+enum log_field_type { LOG_FIELD_END, LOG_FIELD_STR, LOG_FIELD_INT, LOG_FIELD_U64, LOG_FIELD_BOOL };
+
+struct log_field {
+    const char *key; /* written by us, so not escaped */
+    enum log_field_type type;
+    union {
+        const char *str; /* borrowed; NULL is null */
+        int64_t i64;
+        uint64_t u64;
+        bool boolean;
+    };
+};
+
+/* The macros make the type of a field visible to the compiler, unlike a format string. */
+#define LOG_STR(k, v)  ((struct log_field){.key = (k), .type = LOG_FIELD_STR, .str = (v)})
+#define LOG_INT(k, v)  ((struct log_field){.key = (k), .type = LOG_FIELD_INT, .i64 = (v)})
+#define LOG_U64(k, v)  ((struct log_field){.key = (k), .type = LOG_FIELD_U64, .u64 = (v)})
+#define LOG_BOOL(k, v) ((struct log_field){.key = (k), .type = LOG_FIELD_BOOL, .boolean = (v)})
+
+/* log_info(log, "session ready", LOG_STR("session", id), LOG_INT("pid", pid)); */
+#define log_debug(log, ...) LOG_AT(log, LOG_LEVEL_DEBUG, __VA_ARGS__)
+#define log_info(log, ...)  LOG_AT(log, LOG_LEVEL_INFO, __VA_ARGS__)
+#define log_warn(log, ...)  LOG_AT(log, LOG_LEVEL_WARN, __VA_ARGS__)
+#define log_error(log, ...) LOG_AT(log, LOG_LEVEL_ERROR, __VA_ARGS__)
+#define LOG_AT(log, at, message, ...)                                                              \
+    log_write(log, at, message, (const struct log_field[]){__VA_ARGS__ __VA_OPT__(, ){0}})
+
+/* Appends to the file `path`, made with mode 0600; NULL is stderr. Ended by log_close(). */
+MUST_CHECK int log_open(struct log *log, const char *path, enum log_level level, struct error *err);
+void log_close(struct log *log);
+
+/* Logging never fails its caller: a line that cannot be written is lost. Keeps errno. `fields` ends
+ * with a zeroed one. A NULL log drops everything. */
+void log_write(const struct log *log, enum log_level level, const char *message,
+               const struct log_field *fields);

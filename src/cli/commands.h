@@ -1,0 +1,19 @@
+/* commands.h - the table of all commands; a new one is its file and a line here and in commands.c
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/error.h"
+
+struct command;
+
+extern const struct command cmd_config;
+extern const struct command cmd_help;
+extern const struct command cmd_version;
+
+extern const struct command *const commands_all[]; /* NULL-terminated */
+
+/* The row of that name in `table` (which may be NULL); else NULL with *err filled, the nearest name
+ * as its hint. */
+const struct command *commands_find(const struct command *const *table, const char *name,
+                                    struct error *err);

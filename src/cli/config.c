@@ -1,0 +1,230 @@
+/* config.c - the table of global options and the files it is read from */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/config.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/scoped.h"
+
+#define AT(field) offsetof(struct config, field)
+
+#define SYSTEM_FILE     "/etc/cove/cove.conf"
+#define SYSTEM_DATA_DIR "/var/lib/cove"
+#define PATH_MAX_BYTES  4095
+
+static const char *const data_dir_names[] = {"SANDBOX_ROOT", NULL};
+
+const struct option_row config_options[] = {
+    {.name = "timeout",
+     .type = OPTION_DURATION_MS,
+     .flags = OPTION_CONFIG,
+     .offset = AT(timeout_ms),
+     .preset = "30s",
+     .min = 1,
+     .max = 24 * 3600 * 1000ull,
+     .group = CONFIG_GROUP_LIMITS,
+     .help = "Wall time after which the program is killed"},
+    {.name = "memory",
+     .type = OPTION_SIZE,
+     .flags = OPTION_CONFIG,
+     .offset = AT(memory_bytes),
+     .preset = "256M",
+     .min = 16 * MIB,
+     .max = 1024 * GIB,
+     .group = CONFIG_GROUP_LIMITS,
+     .help = "Memory of all its processes together, files in /tmp included"},
+    {.name = "cpus",
+     .type = OPTION_MILLI,
+     .flags = OPTION_CONFIG,
+     .offset = AT(cpus_milli),
+     .preset = "0.5",
+     .min = 10,
+     .max = 1024 * 1000,
+     .group = CONFIG_GROUP_LIMITS,
+     .help = "Processor time per second of wall time, in cores"},
+    {.name = "pids",
+     .type = OPTION_U64,
+     .flags = OPTION_CONFIG,
+     .offset = AT(pids),
+     .preset = "128",
+     .min = 4,
+     .max = 100000,
+     .group = CONFIG_GROUP_LIMITS,
+     .help = "Processes and threads at one time"},
+    {.name = "disk",
+     .type = OPTION_SIZE,
+     .flags = OPTION_CONFIG,
+     .offset = AT(disk_bytes),
+     .preset = "128M",
+     .min = 1 * MIB,
+     .max = 1024 * GIB,
+     .group = CONFIG_GROUP_LIMITS,
+     .help = "Bytes that its files in the workspace may hold"},
+    {.name = "inodes",
+     .type = OPTION_U64,
+     .flags = OPTION_CONFIG,
+     .offset = AT(inodes),
+     .preset = "65536",
+     .min = 16,
+     .max = 100000000,
+     .group = CONFIG_GROUP_LIMITS,
+     .help = "Files and folders that it may create"},
+    {.name = "open-files",
+     .type = OPTION_U64,
+     .flags = OPTION_CONFIG,
+     .offset = AT(open_files),
+     .preset = "1024",
+     .min = 16,
+     .max = 1048576,
+     .group = CONFIG_GROUP_LIMITS,
+     .help = "Files that one process may hold open"},
+    {.name = "output",
+     .type = OPTION_SIZE,
+     .flags = OPTION_CONFIG,
+     .offset = AT(output_bytes),
+     .preset = "1M",
+     .min = 1 * KIB,
+     .max = 1 * GIB,
+     .group = CONFIG_GROUP_LIMITS,
+     .help = "Output that is kept of each stream, head and tail; the rest is counted"},
+
+    {.name = "data-dir",
+     .type = OPTION_STRING,
+     .flags = OPTION_CONFIG,
+     .offset = AT(data_dir),
+     .min = 1,
+     .max = PATH_MAX_BYTES,
+     .arg = "DIR",
+     .group = CONFIG_GROUP_GLOBAL,
+     .also = data_dir_names,
+     .help = "Where images and state are kept (/var/lib/cove as root, else ~/.local/share/cove)"},
+    {.name = "recipes-dir",
+     .type = OPTION_STRING,
+     .flags = OPTION_CONFIG,
+     .offset = AT(recipes_dir),
+     .min = 1,
+     .max = PATH_MAX_BYTES,
+     .arg = "DIR",
+     .group = CONFIG_GROUP_GLOBAL,
+     .help = "Where the image recipes are (those that came with the program)"},
+    {.name = "spawner",
+     .type = OPTION_STRING,
+     .flags = OPTION_CONFIG,
+     .offset = AT(spawner),
+     .min = 1,
+     .max = PATH_MAX_BYTES,
+     .arg = "FILE",
+     .group = CONFIG_GROUP_GLOBAL,
+     .help = "The cove-spawner program (the one that came with this program)"},
+    {.name = "cgroup-parent",
+     .type = OPTION_STRING,
+     .flags = OPTION_CONFIG,
+     .offset = AT(cgroup_parent),
+     .preset = "cove",
+     .min = 1,
+     .max = 255,
+     .arg = "NAME",
+     .group = CONFIG_GROUP_GLOBAL,
+     .help = "Control group below which sandboxes get theirs"},
+    {.name = "allow-degraded",
+     .type = OPTION_BOOL,
+     .flags = OPTION_CONFIG,
+     .offset = AT(allow_degraded),
+     .preset = "false",
+     .group = CONFIG_GROUP_GLOBAL,
+     .help = "Run although this host lacks a layer of isolation"},
+    {.name = "log-file",
+     .type = OPTION_STRING,
+     .flags = OPTION_CONFIG,
+     .offset = AT(log_file),
+     .min = 1,
+     .max = PATH_MAX_BYTES,
+     .arg = "FILE",
+     .group = CONFIG_GROUP_GLOBAL,
+     .help = "Append the log to this file instead of stderr"},
+    {.name = "log-level",
+     .type = OPTION_ENUM,
+     .flags = OPTION_CONFIG,
+     .offset = AT(log_level),
+     .preset = "info",
+     .choices = log_level_names,
+     .arg = "LEVEL",
+     .group = CONFIG_GROUP_GLOBAL,
+     .help = "Least level that is logged"},
+    {.name = "config",
+     .type = OPTION_STRING,
+     .flags = OPTION_ENV,
+     .offset = AT(config_file),
+     .min = 1,
+     .max = PATH_MAX_BYTES,
+     .arg = "FILE",
+     .group = CONFIG_GROUP_GLOBAL,
+     .help = "Read this file instead of /etc/cove/cove.conf and ~/.config/cove/cove.conf"},
+    {.name = "json",
+     .type = OPTION_BOOL,
+     .offset = AT(json),
+     .group = CONFIG_GROUP_GLOBAL,
+     .help = "Answer in JSON"},
+    {.name = "help",
+     .short_name = 'h',
+     .type = OPTION_BOOL,
+     .offset = AT(help),
+     .group = CONFIG_GROUP_GLOBAL,
+     .help = "Show help"},
+    {.name = "version",
+     .type = OPTION_BOOL,
+     .offset = AT(version),
+     .group = CONFIG_GROUP_GLOBAL,
+     .help = "Show the version"},
+};
+const size_t config_option_count = ARRAY_LEN(config_options);
+
+/* A file in one of the usual places need not be there. */
+static int apply_usual_file(struct option_set *set, const char *path, struct error *err)
+{
+    struct error why;
+    if (option_apply_file(set, path, &why) == 0 || why.code == ERROR_NOT_FOUND)
+        return 0;
+    *err = why;
+    return -1;
+}
+
+static int apply_files(const struct config *config, struct option_set *set, struct error *err)
+{
+    if (config->config_file)
+        return option_apply_file(set, config->config_file, err);
+    if (apply_usual_file(set, SYSTEM_FILE, err) < 0)
+        return -1;
+    const char *home = getenv("HOME");
+    if (geteuid() == 0 || !home)
+        return 0;
+    scoped_free char *path = xasprintf("%s/.config/cove/cove.conf", home);
+    return apply_usual_file(set, path, err);
+}
+
+static int choose_data_dir(struct config *config, struct error *err)
+{
+    if (config->data_dir)
+        return 0;
+    const char *home = getenv("HOME");
+    if (geteuid() == 0) {
+        config->data_dir = xstrdup(SYSTEM_DATA_DIR);
+    } else if (home && *home) {
+        config->data_dir = xasprintf("%s/.local/share/cove", home);
+    } else {
+        error_set(err, ERROR_INVALID, "no data directory: HOME is not set");
+        return error_hint(err, "set COVE_DATA_DIR, or give --data-dir");
+    }
+    return 0;
+}
+
+int config_load(struct config *config, struct option_set *set, struct error *err)
+{
+    if (option_apply_environment(set, err) < 0 || apply_files(config, set, err) < 0)
+        return -1;
+    option_apply_presets(set);
+    return choose_data_dir(config, err);
+}
