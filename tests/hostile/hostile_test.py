@@ -1,0 +1,222 @@
+"""Runs every hostile program of the table, in each mode, and looks at the host afterwards."""
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import threading
+
+import pytest
+
+import checks
+import harness
+from cases import CASES, Case, limits
+from invariants import Baseline, assert_invariants
+
+PEAK_LIMIT_KB = 64 * 1024
+BESIDE_SLACK_SECONDS = 1.5
+
+
+def take_baseline(bench) -> Baseline:
+    for path in bench.doors.out.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    bench.doors.take_hits()
+    users = {bench.cove.mode.uid} if bench.cove.mode.user else set()
+    return Baseline([bench.doors.tmp, bench.doors.cwd], users, bench.doors.canaries,
+                    bench.cove.children)
+
+
+def check_host(bench, base: Baseline, run=None, flat=True) -> None:
+    secrets = [bench.doors.secret, bench.doors.env_secret]
+    peak = PEAK_LIMIT_KB if flat and not bench.is_asan else None
+    assert_invariants(base, run, secrets, bench.doors.take_hits(), peak)
+
+
+def job_beside(bench, running) -> None:
+    """A second sandbox does a fixed job while the first one misbehaves."""
+    running.wait_inside()
+    allowed = 2 * bench.usual() + BESIDE_SLACK_SECONDS
+    took = bench.job()
+    if took > allowed and running.process.poll() is None:
+        took = min(took, bench.job())  # the machine is shared: once more before complaining
+    assert took <= allowed, f"a neighbour took {took:.2f} s, usually {bench.usual():.2f} s"
+
+
+def skip_reason(case: Case, bench) -> str:
+    if case.long and not bench.long:
+        return "takes long: give --long"
+    if bench.is_asan and case.asan:
+        return f"sanitizer build: {case.asan}"
+    if bench.cove.mode.user and case.rootless:
+        return f"rootless: {case.rootless}"
+    if case.needs_cgroup and not bench.has_cgroup():
+        return "rootless: this user has no cgroup, so nothing limits this kind of memory"
+    return ""
+
+
+def check_verdict(case: Case, run: harness.Run) -> None:
+    state = run.document["state"]
+    assert state in case.states, f"state '{state}', expected {set(case.states)}"
+    assert run.kind in case.kinds, f"reason '{run.kind}', expected {set(case.kinds)}"
+    if case.exit_code is not None:
+        assert run.document["exit_code"] == case.exit_code
+        assert run.exit_code == case.exit_code
+    assert run.exit_code != 99, "the probe's guard did not take this for a sandbox"
+    assert run.wall <= case.seconds, f"took {run.wall:.1f} s, at most {case.seconds} expected"
+    assert run.typed == b"", f"typed into the terminal: {run.typed!r}"
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_hostile_program(case: Case, bench):
+    reason = skip_reason(case, bench)
+    if reason:
+        pytest.skip(reason)
+    options = case.options + (("--out", str(bench.doors.out)) if case.out else ())
+    if case.beside:
+        bench.usual()
+    base = take_baseline(bench)
+    argv = bench.cove.command(case.program, case.args, options)
+    running = bench.cove.start(argv, case.stdin)
+    problem = []
+    try:
+        if case.beside:
+            job_beside(bench, running)
+    except AssertionError as error:
+        problem.append(str(error))
+    run = running.finish(case.seconds + harness.SLACK_SECONDS)
+    try:
+        check_host(bench, base, run, case.flat)
+        check_verdict(case, run)
+        if case.check:
+            case.check(run)
+        assert not problem, problem[0]
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n\n{run.describe()}") from None
+
+
+def run_checked(bench, program, **kwargs) -> harness.Run:
+    """One run that must complete, with the host checked after it."""
+    base = take_baseline(bench)
+    run = bench.cove.run(program, **kwargs)
+    check_host(bench, base, run)
+    assert run.document["state"] == "completed", run.describe()
+    return run
+
+
+def program_digests(bench) -> dict[str, str]:
+    """Of the programs and libraries of Cove on the host."""
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in bench.cove.program.parent.glob("cove*") if path.is_file()}
+
+
+def test_B77_programs_of_the_host_stay_as_they_are(bench):
+    before = program_digests(bench)
+    run_checked(bench, "processes.py", options=limits(timeout=20))
+    assert before and program_digests(bench) == before
+
+
+def test_C95_a_neighbour_sees_nothing(bench):
+    base = take_baseline(bench)
+    secret = bench.doors.secret
+    argv = bench.cove.command("neighbour.py", ("victim",), limits(timeout=30),
+                              env={"HOSTILE_SECRET": secret})
+    victim = bench.cove.start(argv, "open")
+    try:
+        victim.wait_inside()
+        thief = bench.cove.run("neighbour.py", args=("thief",), options=limits(timeout=20))
+    finally:
+        victim.input.close()
+        kept = victim.finish(40)
+    check_host(bench, base, thief)
+    lines = checks.complete(thief)
+    assert "victim ready" in kept.text and kept.document["state"] == "completed", kept.describe()
+    for path in ("/workspace", "/tmp", "/dev/shm"):
+        assert lines[f"read:{path}/neighbour"] == "ENOENT"
+        assert "neighbour," not in lines[f"list:{path}"] + ","
+    assert lines["abstract"] == "ECONNREFUSED" and lines["tcp"] == "ECONNREFUSED"
+    assert "stranger" not in lines, thief.describe()
+
+
+def test_C103_two_interpreters_share_no_chance(bench):
+    first = checks.complete(run_checked(bench, "sameness.py", options=limits(timeout=10)))
+    second = checks.complete(run_checked(bench, "sameness.py", options=limits(timeout=10)))
+    same = [k for k in first if k != "done" and first[k] == second.get(k)]
+    assert not same, f"the same in both: {same}"
+
+
+def test_B87_random_system_calls(bench):
+    seed = int(os.environ.get("COVE_FUZZ_SEED", "0")) or int.from_bytes(os.urandom(4), "big")
+    seconds, rounds = (60, 10) if bench.long else (5, 2)
+    for number in range(rounds):
+        base = take_baseline(bench)
+        run = bench.cove.run("fuzz.c", args=(str(seed + number), str(seconds)), limit=seconds + 60,
+                             options=limits(timeout=seconds + 15, pids=64))
+        print(f"seed {seed + number}: {run.text.split()} {run.document and run.document['state']}")
+        check_host(bench, base, run)
+        assert "seed" in run.lines(), run.describe()
+
+
+def test_A44_many_short_runs_leave_no_dying_cgroups(bench):
+    if not bench.long:
+        pytest.skip("takes long: give --long")
+
+    def dying() -> int:
+        total = 0
+        for path in ("/sys/fs/cgroup/cgroup.stat", "/sys/fs/cgroup/unified/cgroup.stat"):
+            for line in checks.host.read_text(path).splitlines():
+                if line.startswith("nr_dying_descendants "):
+                    total += int(line.split()[1])
+        return total
+
+    base, before = take_baseline(bench), dying()
+    for _ in range(100):
+        run = bench.cove.run("disk.py", args=("entries", "50"), options=limits(timeout=20))
+        assert run.document["state"] == "completed", run.describe()
+    check_host(bench, base)
+    assert dying() - before < 20
+
+
+def test_many_attacks_at_once(bench):
+    """Several programs that never end, all killed by the clock at the same moment."""
+    base = take_baseline(bench)
+    argv = bench.cove.command("stubborn.c", ("scatter-bomb",), limits(timeout=2, pids=24))
+    running = [bench.cove.start(argv) for _ in range(4)]
+    finished: list[harness.Run] = []
+    threads = [threading.Thread(target=lambda r=r: finished.append(r.finish(40))) for r in running]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for run in finished:
+        check_host(bench, base, run)
+        assert run.kind in ("timeout", "pids"), run.describe()
+
+
+def test_probes_refuse_to_run_on_a_host(cache):
+    """The guard is what makes these programs safe to keep: each kind must refuse here."""
+    probe = harness.compile_program(harness.PROGRAMS / "syscalls.c", cache)
+    commands = [[str(probe)], ["/usr/bin/python3", str(harness.PROGRAMS / "memory.py"), "touch"],
+                ["bash", "-c", f"cd {harness.PROGRAMS} && . ./forkbomb.sh"]]
+    if shutil.which("node"):
+        commands.append(["node", str(harness.PROGRAMS / "bombs.js"), "recursion"])
+    for argv in commands:
+        for env in ({}, {"COVE_HOSTILE": "1"}):
+            done = harness.subprocess.run(argv, env={"PATH": os.environ["PATH"],
+                                                     "PYTHONDONTWRITEBYTECODE": "1"} | env,
+                                          capture_output=True, text=True, timeout=20)
+            assert done.returncode == 99 and "refusing to run" in done.stderr, (argv, done)
+            assert done.stdout == ""
+
+
+def test_every_probe_has_a_guard_and_a_case():
+    used = {case.program for case in CASES} | {"neighbour.py", "sameness.py", "fuzz.c"}
+    programs = {p.name for p in harness.PROGRAMS.iterdir() if p.suffix in harness.LANGUAGES}
+    programs -= {"guard.py", "guard.sh"}
+    assert programs == used
+    for name in programs:
+        text = (harness.PROGRAMS / name).read_text()
+        assert any(word in text for word in ("guard();", "import guard", "from guard import",
+                                             ". ./guard.sh", "COVE_HOSTILE !== '1'")), name

@@ -1,0 +1,202 @@
+"""What must hold on the host after every hostile run, whatever the program did."""
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import host
+
+GRACE_SECONDS = 2.0
+TERMINAL_STATES = {"completed", "failed", "timeout", "cancelled", "lost"}
+KINDS = {
+    "timeout", "oom", "pids", "disk", "output", "cancelled", "signal", "exception", "exit",
+    "egress_denied", "syscall_denied", "runner_died", "infrastructure",
+}
+SANITIZER_WORDS = (b"AddressSanitizer", b"LeakSanitizer", b"ThreadSanitizer", b"runtime error:",
+                   b"UndefinedBehaviorSanitizer")
+
+
+class Violation(AssertionError):
+    """An invariant that did not hold; the message lists all that did not."""
+
+
+def fingerprint(path: Path) -> tuple:
+    """Bytes, owner, mode and times of a file or directory: all but the time of the last read."""
+    info = os.lstat(path)
+    data = path.read_bytes() if path.is_file() else "\n".join(sorted(os.listdir(path))).encode()
+    return (hashlib.sha256(data).hexdigest(), info.st_ino, info.st_mode, info.st_uid, info.st_gid,
+            info.st_mtime_ns, info.st_ctime_ns)
+
+
+@dataclass
+class Baseline:
+    """The host before a run. Everything that is there already is not the run's fault."""
+
+    private: list[Path]
+    users: set[int]
+    canaries: list[Path]
+    owned: set[int] = field(default_factory=set)  # children of the test that are not the run's
+
+    def __post_init__(self):
+        self.processes = {(p.pid, p.start) for p in host.processes().values()}
+        self.cgroups = host.cgroup_directories()
+        self.mounts = host.mounts()
+        self.namespaces = host.namespaces()
+        self.loops = host.loop_devices()
+        self.ipc = host.ipc_objects()
+        self.files = host.temporary_files(self.private, self.users)
+        self.prints = {path: fingerprint(path) for path in self.canaries}
+
+
+def is_foreign(table, process) -> bool:
+    """Whether a sandbox belongs to a living `cove` that this test did not start."""
+    me = os.getpid()
+    return host.has_ancestor(table, process, lambda p: p.name.startswith("cove")) and not (
+        host.has_ancestor(table, process, lambda p: p.pid == me)
+    )
+
+
+def reap_orphans(owned: set[int]) -> None:
+    """Collects what was orphaned to this process (a subreaper) and has ended since."""
+    for process in host.descendants(host.processes(), os.getpid()):
+        if process.parent == os.getpid() and process.state == "Z" and process.pid not in owned:
+            try:
+                os.waitpid(process.pid, os.WNOHANG)
+            except ChildProcessError:
+                pass
+
+
+def leftover_processes(base: Baseline) -> list[str]:
+    reap_orphans(base.owned)
+    table = host.processes()
+    excused = set(base.owned)
+    for pid in base.owned:
+        excused.update(p.pid for p in host.descendants(table, pid))
+    mine = {p.pid for p in host.descendants(table, os.getpid())}
+    found = []
+    for process in table.values():
+        if (process.pid, process.start) in base.processes or process.pid in excused:
+            continue
+        suspect = process.pid in mine or any(uid in base.users for uid in process.uids)
+        suspect = suspect or (process.is_sandboxed and not is_foreign(table, process))
+        if suspect:
+            found.append(f"process {process.pid} '{process.name}' state {process.state} "
+                         f"uids {process.uids[:2]} parent {process.parent}")
+    return found
+
+
+def leftover_cgroups(base: Baseline) -> list[str]:
+    table = host.processes()
+    found = []
+    for path in sorted(host.cgroup_directories() - base.cgroups):
+        pids = [table[pid] for pid in host.cgroup_pids(path) if pid in table]
+        if not (pids and all(is_foreign(table, process) for process in pids)):
+            found.append(f"cgroup '{path}' with {len(pids)} processes")
+    return found
+
+
+def leftovers(base: Baseline) -> list[str]:
+    """Everything that is there now and was not before, as one line each."""
+    found = leftover_processes(base) + leftover_cgroups(base)
+    table = host.processes()
+    foreign = any(p.name.startswith("cove") and is_foreign(table, p) for p in table.values())
+    differences = {
+        "mount": host.mounts() - base.mounts,
+        "loop device": host.loop_devices() - base.loops,
+        "ipc object": host.ipc_objects() - base.ipc,
+    }
+    if not foreign:  # another sandbox's namespaces and files cannot be told from ours
+        differences["namespace"] = host.namespaces() - base.namespaces
+        differences["file"] = host.temporary_files(base.private, base.users) - base.files
+    for kind, items in differences.items():
+        found += [f"{kind} {item}" for item in sorted(items)]
+    return found
+
+
+def wait_for_nothing(base: Baseline, grace: float = GRACE_SECONDS) -> list[str]:
+    """What is still left when the grace time is over."""
+    end = time.monotonic() + grace
+    while True:
+        found = leftovers(base)
+        if not found or time.monotonic() > end:
+            return found
+        time.sleep(0.02)
+
+
+def check_canaries(base: Baseline) -> list[str]:
+    found = []
+    for path, before in base.prints.items():
+        try:
+            changed = fingerprint(path) != before
+        except OSError as error:
+            changed = bool(error)
+        if changed:
+            found.append(f"canary '{path}' changed")
+    return found
+
+
+def check_secrets(secrets: list[str], places: dict[str, bytes]) -> list[str]:
+    return [
+        f"a secret shows in {place}"
+        for secret in secrets
+        for place, data in places.items()
+        if secret.encode() in data
+    ]
+
+
+def check_sanitizers(text: bytes) -> list[str]:
+    return [f"sanitizer report: {word.decode()}" for word in SANITIZER_WORDS if word in text]
+
+
+def check_verdict(document: dict, exit_code: int) -> list[str]:
+    """Whether state, reason, exit code, signal and the process's own status tell one story."""
+    state, reason = document.get("state"), document.get("reason")
+    kind = reason.get("kind") if isinstance(reason, dict) else None
+    found = []
+    if state not in TERMINAL_STATES:
+        return [f"state '{state}' is not terminal"]
+    if kind is not None and kind not in KINDS:
+        found.append(f"unknown reason '{kind}'")
+    if state == "completed":
+        if document.get("exit_code") != 0 or document.get("signal") is not None:
+            found.append("completed, yet exit_code or signal says otherwise")
+        if kind not in (None, "output") or exit_code != 0:
+            found.append(f"completed, yet reason '{kind}' and status {exit_code}")
+    if state == "failed" and (kind is None or exit_code == 0):
+        found.append(f"failed with reason '{kind}' and status {exit_code}")
+    if state == "timeout" and (kind != "timeout" or exit_code != 124):
+        found.append(f"timeout with reason '{kind}' and status {exit_code}")
+    if kind == "oom" and exit_code != 137:
+        found.append(f"oom with status {exit_code}, not 137")
+    if kind == "exit" and exit_code != document.get("exit_code"):
+        found.append(f"status {exit_code} is not exit_code {document.get('exit_code')}")
+    return found
+
+
+def assert_invariants(base: Baseline, run=None, secrets=(), hits=(), peak_limit_kb=None,
+                      grace: float = GRACE_SECONDS) -> None:
+    """Raises Violation, naming everything of the host that a run changed, leaked or left.
+
+    `base` was taken before the run; `run` is its outcome (see harness.Run), or None to look at the
+    host alone; `hits` are the contacts that the runner's open doors have had.
+    """
+    found = []
+    if run is not None and run.hung:
+        found.append(f"'cove run' was still there after {run.wall:.1f} s")
+    found += wait_for_nothing(base, grace) + check_canaries(base)
+    found += [f"reached from inside: {hit}" for hit in hits]
+    if run is not None:
+        found += check_secrets(list(secrets), run.places())
+        found += check_sanitizers(run.stderr)
+        if run.document is None:
+            found.append(f"no single execution object on stdout: {run.problem}")
+        else:
+            found += check_verdict(run.document, run.exit_code)
+        if peak_limit_kb:
+            found += [f"host side '{name}' grew to {peak} kB"
+                      for name, peak in run.peaks_kb.items() if peak > peak_limit_kb]
+    if found:
+        raise Violation("\n".join(found))

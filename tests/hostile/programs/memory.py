@@ -1,0 +1,32 @@
+"""A6 A7: anonymous memory. memory.py grab: at once; touch: page by page; hold MB SECONDS: just under
+the limit for a while; child: in a child, whose parent lives on."""
+import mmap
+import os
+import sys
+import time
+
+from guard import fact, finish
+
+MODE = sys.argv[1]
+if MODE == "grab":
+    bytearray(10**11)
+elif MODE == "touch":
+    held = []
+    while True:
+        held.append(b"x" * (1 << 20))
+elif MODE == "child":
+    pid = os.fork()
+    if pid == 0:
+        held = []
+        while True:
+            held.append(b"x" * (1 << 20))
+    fact("child", os.waitpid(pid, 0)[1])
+elif MODE == "hold":
+    size = int(sys.argv[2]) << 20
+    held = mmap.mmap(-1, size)
+    end = time.monotonic() + float(sys.argv[3])
+    at = 0
+    while time.monotonic() < end:
+        held[at:at + 4096] = b"y" * 4096
+        at = (at + 4096) % size
+finish()

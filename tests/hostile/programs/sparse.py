@@ -1,0 +1,11 @@
+"""A24: files that are enormous only by their own account."""
+import os
+
+from guard import attempt, fact, finish
+
+for name, size in (("sparse-1g", 1 << 30), ("sparse-1t", 1 << 40), ("sparse-8e", (1 << 63) - 1)):
+    fd = os.open(name, os.O_CREAT | os.O_WRONLY, 0o600)
+    attempt(f"truncate.{name}", os.ftruncate, fd, size)
+    attempt(f"allocate.{name}", os.posix_fallocate, fd, 0, size)
+    fact(f"size.{name}", os.fstat(fd).st_size)
+finish()
