@@ -31,6 +31,14 @@ static void cut_comment(char *line)
     }
 }
 
+/* Only the first word is repeated: what follows "token" may be one. */
+static int refuse_line(const char *name, unsigned number, const char *line, struct error *err)
+{
+    int len = (int)MIN(strcspn(line, " \t"), (size_t)60);
+    return error_set(err, ERROR_INVALID, "%s:%u: '%.*s' is not 'key = value'", name, number, len,
+                     line);
+}
+
 int conf_parse(const char *name, char *text, conf_entry_fn entry, void *ctx, struct error *err)
 {
     const char *section = "";
@@ -54,8 +62,7 @@ int conf_parse(const char *name, char *text, conf_entry_fn entry, void *ctx, str
         }
         char *equals = strchr(line, '=');
         if (!equals || equals == line)
-            return error_set(err, ERROR_INVALID, "%s:%u: '%.60s' is not 'key = value'", name,
-                             number, line);
+            return refuse_line(name, number, line, err);
         *equals = '\0';
         if (entry(ctx, section, trim(line), trim(equals + 1), err) < 0)
             return error_wrap(err, "%s:%u", name, number);

@@ -1,0 +1,81 @@
+/* check.c - the part of the unit tests that all of them share */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "check.h"
+
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/memory.h"
+
+#define FILE_MAX_BYTES (1 * MIB)
+
+void check_one(struct check *check, const char *name, void (*test)(void **state))
+{
+    BUG_ON(check->count == CHECK_MAX);
+    check->tests[check->count++] = (struct CMUnitTest){.name = name, .test_func = test};
+}
+
+void check_table(struct check *check, const void *rows, size_t count, size_t size,
+                 void (*test)(void **state))
+{
+    for (size_t i = 0; i < count; i++) {
+        const char *row = (const char *)rows + i * size;
+        check_one(check, *(const char *const *)row, test);
+        check->tests[check->count - 1].initial_state = (void *)row;
+    }
+}
+
+int check_run(struct check *check, const char *module)
+{
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return _cmocka_run_group_tests(module, check->tests, check->count, NULL, NULL);
+}
+
+char *check_temp_dir(void)
+{
+    const char *base = getenv("TMPDIR");
+    char *path = xasprintf("%s/cove-test-XXXXXX", base ? base : "/tmp");
+    assert_non_null(mkdtemp(path));
+    return path;
+}
+
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st;
+    (void)type;
+    (void)ftw;
+    return remove(path);
+}
+
+void check_remove_dir(char *path)
+{
+    assert_int_equal(nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS), 0);
+    free(path);
+}
+
+char *check_temp_file(const char *dir, const char *content)
+{
+    struct error err;
+    char *path = xasprintf("%s/file-XXXXXX", dir);
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(fd_write_all(fd, content, strlen(content), &err), 0);
+    close(fd);
+    return path;
+}
+
+char *check_read_file(const char *path)
+{
+    struct error err;
+    char *text = NULL;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(fd_read_text(fd, &text, FILE_MAX_BYTES, &err), 0);
+    close(fd);
+    return text;
+}

@@ -1,0 +1,140 @@
+/* test_fd.c - whole reads and writes, fds across sockets */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/scoped.h"
+#include "check.h"
+
+struct text_case {
+    const char *name;
+    const char *data;
+    size_t len;
+    size_t max;
+    int code; /* of the error; -1: none */
+};
+
+static const struct text_case texts[] = {
+    {"an empty file is empty text", "", 0, 10, -1},
+    {"text of exactly the limit is read", "0123456789", 10, 10, -1},
+    {"one byte more is too large", "0123456789a", 11, 10, ERROR_TOO_LARGE},
+    {"a NUL byte is refused", "a\0b", 3, 10, ERROR_INVALID},
+    {"a limit of nothing allows an empty file", "", 0, 0, -1},
+    {"and refuses any byte", "a", 1, 0, ERROR_TOO_LARGE},
+};
+
+static void test_text(void **state)
+{
+    const struct text_case *row = *state;
+    int pair[2];
+    assert_int_equal(pipe2(pair, O_CLOEXEC), 0);
+    struct error err;
+    assert_int_equal(fd_write_all(pair[1], row->data, row->len, &err), 0);
+    close(pair[1]);
+    scoped_free char *text = NULL;
+    int result = fd_read_text(pair[0], &text, row->max, &err);
+    close(pair[0]);
+    if (row->code < 0) {
+        assert_int_equal(result, 0);
+        assert_string_equal(text, row->data);
+    } else {
+        assert_int_equal(result, -1);
+        assert_int_equal((int)err.code, row->code);
+        assert_null(text);
+    }
+}
+
+#define LARGE (3 * MIB + 17)
+
+static void *write_large(void *fd)
+{
+    char *data = xmalloc(LARGE);
+    for (size_t i = 0; i < LARGE; i++)
+        data[i] = (char)('a' + i % 23);
+    struct error err;
+    int result = fd_write_all(*(int *)fd, data, LARGE, &err);
+    close(*(int *)fd);
+    free(data);
+    return result == 0 ? fd : NULL;
+}
+
+static void test_large(void **state)
+{
+    (void)state;
+    int pair[2];
+    pthread_t writer;
+    void *wrote;
+    assert_int_equal(pipe2(pair, O_CLOEXEC), 0);
+    assert_int_equal(pthread_create(&writer, NULL, write_large, &pair[1]), 0);
+    scoped_free char *text = NULL;
+    struct error err;
+    assert_int_equal(fd_read_text(pair[0], &text, 4 * MIB, &err), 0);
+    pthread_join(writer, &wrote);
+    assert_non_null(wrote);
+    assert_int_equal(strlen(text), LARGE);
+    for (size_t i = 0; i < LARGE; i++)
+        assert_int_equal(text[i], 'a' + i % 23);
+    close(pair[0]);
+}
+
+static void test_pass(void **state)
+{
+    (void)state;
+    int pair[2], fds[FD_PASS_MAX];
+    size_t count;
+    char data[16];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    const int sent[2] = {pair[0], pair[1]};
+    assert_int_equal(fd_send(pair[0], "hello", 5, sent, 2), 0);
+    assert_int_equal(fd_recv(pair[1], data, sizeof(data), fds, &count), 5);
+    assert_memory_equal(data, "hello", 5);
+    assert_int_equal(count, 2);
+    for (size_t i = 0; i < count; i++) {
+        assert_true(fcntl(fds[i], F_GETFD) & FD_CLOEXEC);
+        close(fds[i]);
+    }
+    assert_int_equal(fd_send(pair[0], "x", 1, NULL, 0), 0);
+    assert_int_equal(fd_recv(pair[1], data, sizeof(data), fds, &count), 1);
+    assert_int_equal(count, 0);
+    close(pair[0]);
+    assert_int_equal(fd_recv(pair[1], data, sizeof(data), fds, &count), 0);
+    close(pair[1]);
+}
+
+static void test_pass_cut(void **state)
+{
+    (void)state;
+    int pair[2], fds[FD_PASS_MAX];
+    size_t count;
+    char data[4];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    int next = dup(0); /* the lowest free number: it must be free again afterwards */
+    close(next);
+    assert_int_equal(fd_send(pair[0], "hello", 5, pair, 2), 0);
+    assert_int_equal(fd_recv(pair[1], data, sizeof(data), fds, &count), -1);
+    assert_int_equal(errno, EMSGSIZE);
+    assert_int_equal(count, 0);
+    int again = dup(0);
+    assert_int_equal(again, next);
+    close(again);
+    close(pair[0]);
+    close(pair[1]);
+}
+
+int main(void)
+{
+    struct check check = {.count = 0};
+    check_rows(&check, texts, test_text);
+    check_one(&check, "text larger than a pipe comes through whole", test_large);
+    check_one(&check, "fds cross a socket and are closed on exec", test_pass);
+    check_one(&check, "a cut message is refused and leaves no fd behind", test_pass_cut);
+    return check_run(&check, "fd");
+}
