@@ -1,0 +1,80 @@
+/* runner.h - how programs of a language are started, and in which image
+ *
+ * An image's runner.conf has one [section] per language:
+ *
+ *   [python]
+ *   aliases = py python3
+ *   extensions = py
+ *   main = main.py                      name of the file for code that has none
+ *   command = /usr/bin/python3 {file}   without {file} the code goes to standard input
+ *   env = MPLBACKEND=Agg                may be repeated
+ *   version = 3.11.2
+ *
+ * Words are split at blanks; a word with blanks stands in double quotes, where \\ and \" mean \ and
+ * ".
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "codec/sha256.h"
+
+#define RUNNER_WORDS_MAX 64
+#define RUNNER_FILE_MARK "{file}" /* in command: the path of the program */
+#define RUNNER_CONF      "runner.conf"
+
+/* NULL-terminated; owned. */
+struct runner_words {
+    char **items; /* never NULL once parsed */
+    size_t count;
+};
+
+/* Plain data; everything in it is owned by the list. */
+struct runner {
+    char *language;
+    char *version; /* for people; NULL when the image does not say */
+    char *main;
+    struct runner_words aliases;
+    struct runner_words extensions;
+    struct runner_words command; /* first one absolute, in the image */
+    struct runner_words env;     /* NAME=VALUE */
+    bool takes_stdin;            /* no {file} in command */
+
+    char *image;    /* its tag */
+    char *data_dir; /* of the store that holds it */
+    uint8_t digest[SHA256_BYTES];
+};
+
+struct runner_list {
+    struct runner *items;
+    size_t count;
+    bool has_images; /* any at all, even one without a usable runner.conf */
+    struct error
+        broken; /* why the first unusable image is unusable; code is 0 and msg "" if none */
+};
+
+/* All runners of the tagged images in the stores of `data_dirs` (NULL-terminated, see
+ * image_store_dirs()), in order. A store that is not there is empty. One broken image does not hide
+ * the others: it is left out and remembered. Reads one small file per image. */
+MUST_CHECK int runner_list_load(struct runner_list *out, const char *const *data_dirs,
+                                struct error *err);
+void runner_list_release(struct runner_list *list); /* a zeroed one is fine */
+
+#define scoped_runner_list __attribute__((cleanup(runner_list_release)))
+
+/* By language, alias, or by a file's extension; borrowed from the list. NULL with *err filled:
+ * which languages there are, or how to get some. */
+const struct runner *runner_find(const struct runner_list *list, const char *language,
+                                 struct error *err);
+const struct runner *runner_find_by_file(const struct runner_list *list, const char *file,
+                                         struct error *err);
+
+/* Parses a runner.conf in `dir_fd` into the list (appending); used to check one before it is
+ * stored. Image, data_dir and digest are left empty. A file without any language is ERROR_INVALID.
+ */
+MUST_CHECK int runner_list_parse(struct runner_list *list, int dir_fd, const char *name,
+                                 struct error *err);
