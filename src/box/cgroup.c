@@ -1,0 +1,486 @@
+/* cgroup.c - one set of limits, written as version 1 or version 2 says
+ *
+ * Everything goes through directory fds below the hierarchies' own mounts; no path here comes from
+ * a client. Groups are named by slot number, so that whoever gets a slot next finds and removes
+ * what a crash left of it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "box/cgroup.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/parse.h"
+#include "base/scoped.h"
+
+#define CPU_PERIOD_US 100000
+
+static const char *const v1_names[CGROUP_CONTROLLER_COUNT] = {
+    [CGROUP_MEMORY] = "memory",
+    [CGROUP_PIDS] = "pids",
+    [CGROUP_CPU] = "cpu",
+    [CGROUP_CPUACCT] = "cpuacct",
+};
+
+static const char *const v2_names[CGROUP_CONTROLLER_COUNT] = {
+    [CGROUP_MEMORY] = "memory",
+    [CGROUP_PIDS] = "pids",
+    [CGROUP_CPU] = "cpu",
+};
+
+static bool write_file(int dir_fd, const char *name, const char *text)
+{
+    scoped_fd int fd = openat(dir_fd, name, O_WRONLY | O_CLOEXEC);
+    size_t len = strlen(text);
+    return fd >= 0 && write(fd, text, len) == (ssize_t)len;
+}
+
+static bool read_file(int dir_fd, const char *name, char *text, size_t size)
+{
+    scoped_fd int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : fd_read_full(fd, text, size - 1);
+    if (n < 0)
+        return false;
+    text[n] = '\0';
+    return true;
+}
+
+/* Reads one number: of the line "key N" when `key` is given, else of the whole file. */
+static uint64_t read_number(int dir_fd, const char *name, const char *key)
+{
+    char text[4096];
+    if (!read_file(dir_fd, name, text, sizeof(text)))
+        return 0;
+    for (char *save = NULL, *line = strtok_r(text, "\n", &save); line;
+         line = strtok_r(NULL, "\n", &save)) {
+        uint64_t value;
+        size_t len = key ? strlen(key) : 0;
+        if (key && (strncmp(line, key, len) != 0 || line[len] != ' '))
+            continue;
+        if (parse_u64(line + (key ? len + 1 : 0), &value))
+            return value;
+    }
+    return 0;
+}
+
+static bool has_word(const char *list, const char *word, const char *separators)
+{
+    size_t len = strlen(word);
+    for (const char *p = list; *p;) {
+        size_t n = strcspn(p, separators);
+        if (n == len && strncmp(p, word, len) == 0)
+            return true;
+        p += n;
+        p += strspn(p, separators);
+    }
+    return false;
+}
+
+/* --- finding the hierarchies ----------------------------------------------------------------- */
+
+/* Makes `name` below `mount_fd` and keeps its directory as one hierarchy of the tree. */
+static int add_hierarchy(struct cgroup_tree *tree, int mount_fd, const char *name)
+{
+    if (tree->count == CGROUP_HIERARCHIES_MAX)
+        return -1;
+    if (mkdirat(mount_fd, name, 0755) < 0 && errno != EEXIST)
+        return -1;
+    int fd = openat(mount_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return -1;
+    tree->parent_fd[tree->count] = fd;
+    return (int)tree->count++;
+}
+
+static void add_v1(struct cgroup_tree *tree, const char *mount, const char *options,
+                   const char *parent_name)
+{
+    int index = -1;
+    for (int c = 0; c < CGROUP_CONTROLLER_COUNT; c++) {
+        if (!v1_names[c] || tree->where[c] >= 0 || !has_word(options, v1_names[c], ","))
+            continue;
+        if (index < 0) {
+            scoped_fd int fd = open(mount, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+            index = fd < 0 ? -1 : add_hierarchy(tree, fd, parent_name);
+        }
+        if (index < 0)
+            return;
+        tree->where[c] = index;
+        tree->version |= 1;
+    }
+}
+
+/* Version 2 hands controllers down only from groups that hold no process themselves (but for the
+ * root). Where we are alone in ours, as in a delegated scope, we step aside into a leaf. */
+static void enable_controllers(int dir_fd)
+{
+    for (int c = 0; c < CGROUP_CONTROLLER_COUNT; c++) {
+        char word[32];
+        if (!v2_names[c])
+            continue;
+        snprintf(word, sizeof(word), "+%s", v2_names[c]);
+        write_file(dir_fd, "cgroup.subtree_control", word);
+    }
+}
+
+static void step_aside(int dir_fd)
+{
+    char pid[32];
+    if (mkdirat(dir_fd, "cove-self", 0755) < 0 && errno != EEXIST)
+        return;
+    snprintf(pid, sizeof(pid), "%d", getppid());
+    write_file(dir_fd, "cove-self/cgroup.procs", pid);
+    write_file(dir_fd, "cove-self/cgroup.procs", "0");
+}
+
+/* Our own place in the version 2 tree, relative to its mount; "" for the root. */
+static void own_v2_path(char *out, size_t size)
+{
+    char text[4096];
+    out[0] = '\0';
+    if (!read_file(AT_FDCWD, "/proc/self/cgroup", text, sizeof(text)))
+        return;
+    for (char *save = NULL, *line = strtok_r(text, "\n", &save); line;
+         line = strtok_r(NULL, "\n", &save)) {
+        if (strncmp(line, "0::/", 4) == 0)
+            snprintf(out, size, "%s", line + 4);
+    }
+    /* A leaf of our own making: its parent is the place that was delegated. */
+    char *leaf = strrchr(out, '/');
+    if (leaf && strcmp(leaf, "/cove-self") == 0)
+        *leaf = '\0';
+}
+
+static bool has_controllers(int dir_fd)
+{
+    char list[256];
+    return read_file(dir_fd, "cgroup.controllers", list, sizeof(list)) &&
+           has_word(list, "memory", " \n") && has_word(list, "pids", " \n");
+}
+
+static void add_v2(struct cgroup_tree *tree, const char *mount, const char *parent_name,
+                   bool is_rootless)
+{
+    char own[1024], list[256];
+    scoped_fd int base = open(mount, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (base < 0)
+        return;
+    int index = -1;
+    if (!is_rootless) {
+        enable_controllers(base);
+        index = add_hierarchy(tree, base, parent_name);
+    }
+    own_v2_path(own, sizeof(own));
+    bool is_bare = index < 0 || !has_controllers(tree->parent_fd[index]);
+    if (is_bare && own[0] && has_controllers(base)) {
+        scoped_fd int dir = openat(base, own, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (dir >= 0 && faccessat(dir, "cgroup.procs", W_OK, AT_EACCESS) == 0) {
+            step_aside(dir);
+            enable_controllers(dir);
+            if (index >= 0)
+                close(tree->parent_fd[--tree->count]);
+            index = add_hierarchy(tree, dir, parent_name);
+        }
+    }
+    if (index < 0)
+        return;
+
+    tree->where[CGROUP_UNIFIED] = index;
+    tree->version |= 2;
+    enable_controllers(tree->parent_fd[index]);
+    if (!read_file(tree->parent_fd[index], "cgroup.subtree_control", list, sizeof(list)))
+        return;
+    for (int c = 0; c < CGROUP_CONTROLLER_COUNT; c++) {
+        if (v2_names[c] && tree->where[c] < 0 && has_word(list, v2_names[c], " \n"))
+            tree->where[c] = index;
+    }
+}
+
+/* One line of mountinfo: "... mount-point options - type source super-options". */
+static void add_mount(struct cgroup_tree *tree, char *line, const char *parent_name,
+                      bool is_rootless)
+{
+    char *tail = strstr(line, " - cgroup");
+    if (!tail)
+        return;
+    *tail = '\0';
+    tail += strlen(" - ");
+    char *save = NULL, *mount = NULL;
+    char *word = strtok_r(line, " ", &save);
+    for (int field = 1; word && field <= 5; field++, word = strtok_r(NULL, " ", &save))
+        mount = word;
+    const char *type = strtok_r(tail, " \n", &save);
+    strtok_r(NULL, " \n", &save); /* the source says nothing */
+    const char *options = strtok_r(NULL, " \n", &save);
+    if (!mount || !type || !options)
+        return;
+    if (strcmp(type, "cgroup2") == 0)
+        add_v2(tree, mount, parent_name, is_rootless);
+    else if (!is_rootless)
+        add_v1(tree, mount, options, parent_name);
+}
+
+void cgroup_tree_open(struct cgroup_tree *tree, const char *parent_name, bool is_rootless)
+{
+    *tree = (struct cgroup_tree){0};
+    for (int c = 0; c < CGROUP_CONTROLLER_COUNT; c++)
+        tree->where[c] = -1;
+
+    FILE *mounts = fopen("/proc/self/mountinfo", "re");
+    if (!mounts)
+        return;
+    char *line = NULL;
+    size_t size = 0;
+    while (getline(&line, &size, mounts) > 0)
+        add_mount(tree, line, parent_name, is_rootless);
+    free(line);
+    fclose(mounts);
+}
+
+void cgroup_tree_close(struct cgroup_tree *tree)
+{
+    for (size_t i = 0; i < tree->count; i++)
+        close(tree->parent_fd[i]);
+    tree->count = 0;
+}
+
+bool cgroup_tree_has(const struct cgroup_tree *tree, enum cgroup_controller controller)
+{
+    return tree->where[controller] >= 0;
+}
+
+static bool is_v2(const struct cgroup_tree *tree, enum cgroup_controller controller)
+{
+    return tree->where[controller] >= 0 && tree->where[controller] == tree->where[CGROUP_UNIFIED];
+}
+
+void cgroup_tree_each(const struct cgroup_tree *tree, void (*found)(void *ctx, unsigned slot),
+                      void *ctx)
+{
+    for (size_t i = 0; i < tree->count; i++) {
+        DIR *dir = fdopendir(openat(tree->parent_fd[i], ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        if (!dir)
+            continue;
+        for (struct dirent *e; (e = readdir(dir));) {
+            uint64_t slot;
+            if (parse_u64(e->d_name, &slot) && slot <= UINT32_MAX)
+                found(ctx, (unsigned)slot);
+        }
+        closedir(dir);
+    }
+}
+
+/* --- one group ------------------------------------------------------------------------------- */
+
+static void slot_name(unsigned slot, char out[CGROUP_NAME_BYTES])
+{
+    snprintf(out, CGROUP_NAME_BYTES, "%u", slot);
+}
+
+/* The limits: what is written where. A row whose file is missing is skipped only when `optional`. */
+struct limit_row {
+    enum cgroup_controller controller;
+    const char *v1_file; /* NULL: not in this version */
+    const char *v2_file;
+    bool optional;
+    void (*format)(const struct spawn_limits *limits, char *out, size_t size);
+};
+
+static void format_memory(const struct spawn_limits *limits, char *out, size_t size)
+{
+    snprintf(out, size, "%" PRIu64, limits->memory_bytes);
+}
+
+static void format_zero(const struct spawn_limits *limits, char *out, size_t size)
+{
+    (void)limits;
+    snprintf(out, size, "0");
+}
+
+static void format_pids(const struct spawn_limits *limits, char *out, size_t size)
+{
+    snprintf(out, size, "%" PRIu32, limits->pids);
+}
+
+static uint64_t cpu_quota_us(const struct spawn_limits *limits)
+{
+    return MAX((uint64_t)limits->cpu_milli * CPU_PERIOD_US / 1000, 1000);
+}
+
+static void format_cpu_v1(const struct spawn_limits *limits, char *out, size_t size)
+{
+    snprintf(out, size, "%" PRIu64, cpu_quota_us(limits));
+}
+
+static void format_cpu_v2(const struct spawn_limits *limits, char *out, size_t size)
+{
+    snprintf(out, size, "%" PRIu64 " %d", cpu_quota_us(limits), CPU_PERIOD_US);
+}
+
+static const struct limit_row limit_rows[] = {
+    {CGROUP_MEMORY, "memory.limit_in_bytes", "memory.max", false, format_memory},
+    /* With swap a memory limit is none. Both files are missing where the kernel has no swap. */
+    {CGROUP_MEMORY, "memory.memsw.limit_in_bytes", NULL, true, format_memory},
+    {CGROUP_MEMORY, "memory.swappiness", "memory.swap.max", true, format_zero},
+    {CGROUP_PIDS, "pids.max", "pids.max", false, format_pids},
+    {CGROUP_CPU, "cpu.cfs_quota_us", NULL, false, format_cpu_v1},
+    {CGROUP_CPU, NULL, "cpu.max", false, format_cpu_v2},
+};
+
+static int set_limits(const struct cgroup *cg, const struct cgroup_tree *tree,
+                      const struct spawn_limits *limits, struct error *err)
+{
+    for (size_t i = 0; i < ARRAY_LEN(limit_rows); i++) {
+        const struct limit_row *row = &limit_rows[i];
+        const char *file = is_v2(tree, row->controller) ? row->v2_file : row->v1_file;
+        char value[64];
+        if (!cgroup_tree_has(tree, row->controller) || !file)
+            continue;
+        row->format(limits, value, sizeof(value));
+        if (!write_file(cg->fd[tree->where[row->controller]], file, value) &&
+            !(row->optional && (errno == ENOENT || errno == EOPNOTSUPP)))
+            return error_sys(err, "set %s to %s", file, value);
+    }
+    return 0;
+}
+
+static bool kill_leftover(const struct cgroup_tree *tree, unsigned slot);
+
+int cgroup_create(struct cgroup *cg, const struct cgroup_tree *tree, unsigned slot,
+                  const struct spawn_limits *limits, struct error *err)
+{
+    char name[CGROUP_NAME_BYTES];
+    slot_name(slot, name);
+    *cg = (struct cgroup){.slot = slot, .fd = {-1, -1, -1, -1, -1}};
+
+    for (size_t i = 0; i < tree->count; i++) {
+        int made = mkdirat(tree->parent_fd[i], name, 0755);
+        if (made < 0 && errno == EEXIST && kill_leftover(tree, slot))
+            made = mkdirat(tree->parent_fd[i], name, 0755);
+        if (made == 0)
+            cg->fd[i] = openat(tree->parent_fd[i], name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (cg->fd[i] < 0) {
+            error_sys(err, "make cgroup %u", slot);
+            cgroup_remove(cg, tree);
+            return -1;
+        }
+    }
+    if (set_limits(cg, tree, limits, err) < 0) {
+        cgroup_remove(cg, tree);
+        return -1;
+    }
+    return 0;
+}
+
+int cgroup_open_joins(const struct cgroup *cg, const struct cgroup_tree *tree,
+                      int fds[CGROUP_HIERARCHIES_MAX], struct error *err)
+{
+    for (size_t i = 0; i < tree->count; i++) {
+        fds[i] = openat(cg->fd[i], "cgroup.procs", O_WRONLY | O_CLOEXEC);
+        if (fds[i] < 0) {
+            error_sys(err, "open cgroup.procs");
+            while (i > 0)
+                close(fds[--i]);
+            return -1;
+        }
+    }
+    return (int)tree->count;
+}
+
+static int fd_of(const struct cgroup *cg, const struct cgroup_tree *tree,
+                 enum cgroup_controller controller)
+{
+    return tree->where[controller] < 0 ? -1 : cg->fd[tree->where[controller]];
+}
+
+void cgroup_read_stats(const struct cgroup *cg, const struct cgroup_tree *tree,
+                       struct spawn_stats *stats)
+{
+    int fd = fd_of(cg, tree, CGROUP_MEMORY);
+    if (fd >= 0 && is_v2(tree, CGROUP_MEMORY)) {
+        stats->memory_peak_bytes = read_number(fd, "memory.peak", NULL);
+        stats->oom_kills = (uint32_t)read_number(fd, "memory.events", "oom_kill");
+    } else if (fd >= 0) {
+        stats->memory_peak_bytes = read_number(fd, "memory.max_usage_in_bytes", NULL);
+        stats->oom_kills = (uint32_t)read_number(fd, "memory.oom_control", "oom_kill");
+    }
+    fd = fd_of(cg, tree, CGROUP_PIDS);
+    if (fd >= 0) {
+        stats->pids_refused = (uint32_t)read_number(fd, "pids.events", "max");
+        stats->pids_now = (uint32_t)read_number(fd, "pids.current", NULL);
+    }
+    if (cgroup_tree_has(tree, CGROUP_CPUACCT))
+        stats->cpu_us = read_number(fd_of(cg, tree, CGROUP_CPUACCT), "cpuacct.usage", NULL) / 1000;
+    else if (cgroup_tree_has(tree, CGROUP_UNIFIED)) /* cpu.stat is there without the controller */
+        stats->cpu_us = read_number(fd_of(cg, tree, CGROUP_UNIFIED), "cpu.stat", "usage_usec");
+}
+
+/* Without cgroup.kill (before 5.14) the pid namespace does the work; this is its second hand. */
+static void kill_listed(int dir_fd)
+{
+    char text[8192];
+    if (!read_file(dir_fd, "cgroup.procs", text, sizeof(text)))
+        return;
+    for (char *save = NULL, *line = strtok_r(text, "\n", &save); line;
+         line = strtok_r(NULL, "\n", &save)) {
+        uint64_t pid;
+        if (parse_u64(line, &pid) && pid > 1 && pid <= INT32_MAX)
+            kill((pid_t)pid, SIGKILL);
+    }
+}
+
+void cgroup_kill(const struct cgroup *cg, const struct cgroup_tree *tree)
+{
+    int fd = fd_of(cg, tree, CGROUP_UNIFIED);
+    if (fd >= 0 && write_file(fd, "cgroup.kill", "1"))
+        return;
+    for (size_t i = 0; i < tree->count; i++) {
+        if (cg->fd[i] >= 0)
+            kill_listed(cg->fd[i]);
+    }
+}
+
+bool cgroup_remove(struct cgroup *cg, const struct cgroup_tree *tree)
+{
+    char name[CGROUP_NAME_BYTES];
+    bool all = true;
+    slot_name(cg->slot, name);
+    for (size_t i = 0; i < tree->count; i++) {
+        if (unlinkat(tree->parent_fd[i], name, AT_REMOVEDIR) < 0 && errno != ENOENT) {
+            all = false;
+        } else if (cg->fd[i] >= 0) {
+            close(cg->fd[i]);
+            cg->fd[i] = -1;
+        }
+    }
+    return all;
+}
+
+/* What a crashed spawner left of this slot. Its lock is ours now, so nobody else needs it. */
+static bool kill_leftover(const struct cgroup_tree *tree, unsigned slot)
+{
+    char name[CGROUP_NAME_BYTES];
+    struct cgroup old = {.slot = slot, .fd = {-1, -1, -1, -1, -1}};
+    slot_name(slot, name);
+    for (size_t i = 0; i < tree->count; i++)
+        old.fd[i] = openat(tree->parent_fd[i], name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cgroup_kill(&old, tree);
+    for (int tries = 0; tries < 2000; tries++) {
+        if (cgroup_remove(&old, tree))
+            return true;
+        usleep(1000); /* a killed process leaves its group when it is reaped, by someone else */
+    }
+    for (size_t i = 0; i < tree->count; i++) {
+        if (old.fd[i] >= 0)
+            close(old.fd[i]);
+    }
+    return false;
+}

@@ -1,0 +1,66 @@
+/* cgroup.h - resource limits and atomic kill, on cgroup version 1, version 2 and hybrids of both
+ *
+ * A `cgroup_tree` is what this host offers; a `cgroup` is one group in it, named by a slot number,
+ * which stands in every hierarchy that is used. On a hybrid host (version 1 controllers beside an
+ * empty version 2 tree) the group also stands in the version 2 tree, for cgroup.kill. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "wire/spawn.h"
+
+#define CGROUP_HIERARCHIES_MAX 5
+#define CGROUP_NAME_BYTES      64
+
+enum cgroup_controller {
+    CGROUP_MEMORY,
+    CGROUP_PIDS,
+    CGROUP_CPU,
+    CGROUP_CPUACCT, /* version 1 only; part of cpu.stat in version 2 */
+    CGROUP_UNIFIED, /* the version 2 tree itself: kill and freeze */
+    CGROUP_CONTROLLER_COUNT
+};
+
+struct cgroup_tree {
+    int version; /* 0 none, 1, 2, 3 = hybrid */
+    size_t count;
+    int parent_fd[CGROUP_HIERARCHIES_MAX]; /* the directory in which groups are made; owned */
+    int where[CGROUP_CONTROLLER_COUNT];    /* index into parent_fd, or -1 */
+};
+
+struct cgroup {
+    int fd[CGROUP_HIERARCHIES_MAX]; /* the group's directory per hierarchy, or -1; owned */
+    unsigned slot;
+};
+
+/* Finds the hierarchies and makes the parent group `parent_name` in each. Never fails for lack of
+ * cgroups: what is not there has where[] = -1. `is_rootless`: only a delegated subtree will do. */
+void cgroup_tree_open(struct cgroup_tree *tree, const char *parent_name, bool is_rootless);
+void cgroup_tree_close(struct cgroup_tree *tree);
+bool cgroup_tree_has(const struct cgroup_tree *tree, enum cgroup_controller controller);
+
+/* Calls `stale` for each slot whose group exists. */
+void cgroup_tree_each(const struct cgroup_tree *tree, void (*found)(void *ctx, unsigned slot),
+                      void *ctx);
+
+/* Makes the group of `slot` afresh (what a crash left under that name is killed and removed first)
+ * and sets its limits. A controller that is missing is left out: the caller decides by
+ * cgroup_tree_has() whether that may be. */
+MUST_CHECK int cgroup_create(struct cgroup *cg, const struct cgroup_tree *tree, unsigned slot,
+                             const struct spawn_limits *limits, struct error *err);
+
+/* Opens the files through which a process joins by writing "0"; for the child of clone(). Answers
+ * how many fds were filled, or -1. The caller closes them. */
+MUST_CHECK int cgroup_open_joins(const struct cgroup *cg, const struct cgroup_tree *tree,
+                                 int fds[CGROUP_HIERARCHIES_MAX], struct error *err);
+
+void cgroup_read_stats(const struct cgroup *cg, const struct cgroup_tree *tree,
+                       struct spawn_stats *stats);
+
+void cgroup_kill(const struct cgroup *cg, const struct cgroup_tree *tree);
+
+/* Removes the group; false while something is still in it (then call again a little later). */
+bool cgroup_remove(struct cgroup *cg, const struct cgroup_tree *tree);

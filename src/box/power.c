@@ -1,0 +1,230 @@
+/* power.c - root, or the rootless way to the same calls */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "box/power.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/capability.h>
+#include <poll.h>
+#include <pwd.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/parse.h"
+#include "base/scoped.h"
+
+/* Far above what distributions, systemd and subuid ranges use, below what overflows an int. */
+#define UID_FIRST     1900000000u
+#define UID_COUNT     65536u
+#define UID_COUNT_MIN 256u /* fewer are not worth the trouble */
+
+#define SUBIDS_MAX 65535u
+
+static bool has_capabilities(void)
+{
+    static const int wanted[] = {CAP_SYS_ADMIN, CAP_SETUID, CAP_SETGID, CAP_CHOWN, CAP_NET_ADMIN};
+    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct data[2];
+    if (syscall(SYS_capget, &header, data) < 0)
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(wanted); i++) {
+        if (!(data[wanted[i] / 32].effective & 1u << wanted[i] % 32))
+            return false;
+    }
+    return true;
+}
+
+/* Ids for sandboxes out of what this user namespace maps: our own range, or the upper end of the
+ * largest one (in a container). */
+static void find_ids(struct power *power)
+{
+    FILE *map = fopen("/proc/self/uid_map", "re");
+    uint64_t inside, outside, count, best_end = 0, best = 0;
+    if (!map)
+        return;
+    while (fscanf(map, "%" SCNu64 " %" SCNu64 " %" SCNu64, &inside, &outside, &count) == 3) {
+        if (inside <= UID_FIRST && inside + count >= UID_FIRST + UID_COUNT) {
+            power->uid_first = UID_FIRST;
+            power->uid_count = UID_COUNT;
+            break;
+        }
+        if (count > best) {
+            best = count;
+            best_end = inside + count;
+        }
+    }
+    fclose(map);
+    if (power->uid_count == 0 && best > 2 * (uint64_t)UID_COUNT_MIN) {
+        power->uid_count = (unsigned)MIN(best / 2, UID_COUNT);
+        power->uid_first = (uid_t)(best_end - power->uid_count);
+    }
+}
+
+static bool write_file(const char *path, const char *text)
+{
+    scoped_fd int fd = open(path, O_WRONLY | O_CLOEXEC);
+    return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+}
+
+/* --- subordinate ids ------------------------------------------------------------------------- */
+
+struct subids {
+    unsigned first;
+    unsigned count;
+};
+
+/* The caller's line of /etc/subuid or /etc/subgid: "name:first:count", by name or number. */
+static bool find_subids(const char *path, const char *name, struct subids *out)
+{
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return false;
+    char *line = NULL, number[16];
+    size_t size = 0;
+    bool found = false;
+    snprintf(number, sizeof(number), "%u", getuid());
+    while (!found && getline(&line, &size, file) > 0) {
+        char *save = NULL;
+        const char *who = strtok_r(line, ":\n", &save);
+        const char *first = strtok_r(NULL, ":\n", &save);
+        const char *count = strtok_r(NULL, ":\n", &save);
+        uint64_t f, n;
+        if (!who || !first || !count || !parse_u64(first, &f) || !parse_u64(count, &n))
+            continue;
+        if ((strcmp(who, name) == 0 || strcmp(who, number) == 0) && n >= UID_COUNT_MIN &&
+            f + n <= UINT32_MAX) {
+            *out = (struct subids){(unsigned)f, (unsigned)MIN(n, SUBIDS_MAX)};
+            found = true;
+        }
+    }
+    free(line);
+    fclose(file);
+    return found;
+}
+
+/* newuidmap PID 0 own 1 1 first count: the set-uid helper checks the grant again. */
+static bool run_mapper(const char *program, pid_t target, unsigned own, struct subids ids)
+{
+    char words[5][16];
+    snprintf(words[0], sizeof(words[0]), "%d", target);
+    snprintf(words[1], sizeof(words[1]), "%u", own);
+    snprintf(words[2], sizeof(words[2]), "%u", ids.first);
+    snprintf(words[3], sizeof(words[3]), "%u", ids.count);
+    const char *argv[] = {program, words[0], "0",      words[1], "1",
+                          "1",     words[2], words[3], NULL};
+    char *envp[] = {NULL};
+    pid_t pid = fork();
+    if (pid == 0) {
+        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+        dup2(null, 1);
+        dup2(null, 2);
+        execve(program, (char *const *)argv, envp);
+        _exit(127);
+    }
+    int status;
+    return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) &&
+           WEXITSTATUS(status) == 0;
+}
+
+struct grants {
+    struct subids uids, gids;
+};
+
+static bool find_grants(struct grants *g)
+{
+    const struct passwd *user = getpwuid(getuid());
+    return user && access("/usr/bin/newuidmap", X_OK) == 0 &&
+           access("/usr/bin/newgidmap", X_OK) == 0 &&
+           find_subids("/etc/subuid", user->pw_name, &g->uids) &&
+           find_subids("/etc/subgid", user->pw_name, &g->gids);
+}
+
+/* The mapper must run outside the namespace that it maps: a child waits there, maps its parent. */
+static pid_t start_mapper(const struct grants *g, int *go_fd)
+{
+    int go[2];
+    uid_t uid = getuid();
+    gid_t gid = getgid();
+    if (pipe2(go, O_CLOEXEC) < 0)
+        return -1;
+    pid_t parent = getpid(), pid = fork();
+    if (pid == 0) {
+        char byte;
+        close(go[1]);
+        if (read(go[0], &byte, 1) != 1)
+            _exit(1);
+        _exit(run_mapper("/usr/bin/newuidmap", parent, uid, g->uids) &&
+                      run_mapper("/usr/bin/newgidmap", parent, gid, g->gids)
+                  ? 0
+                  : 1);
+    }
+    close(go[0]);
+    *go_fd = go[1];
+    return pid;
+}
+
+static bool map_single(uid_t uid, gid_t gid)
+{
+    char line[48];
+    if (!write_file("/proc/self/setgroups", "deny"))
+        return false;
+    snprintf(line, sizeof(line), "0 %u 1\n", uid);
+    if (!write_file("/proc/self/uid_map", line))
+        return false;
+    snprintf(line, sizeof(line), "0 %u 1\n", gid);
+    return write_file("/proc/self/gid_map", line);
+}
+
+static int enter_user_ns(struct error *err)
+{
+    struct grants grants;
+    uid_t uid = geteuid();
+    gid_t gid = getegid();
+    scoped_fd int go = -1;
+    pid_t mapper = find_grants(&grants) ? start_mapper(&grants, &go) : -1;
+
+    if (unshare(CLONE_NEWUSER) < 0) {
+        error_sys(err, "make a user namespace");
+        err->code = ERROR_ISOLATION;
+        return -1;
+    }
+    bool is_mapped = false;
+    if (mapper > 0) {
+        int status = 1;
+        is_mapped = write(go, "", 1) == 1 && waitpid(mapper, &status, 0) == mapper && status == 0;
+    }
+    if (!is_mapped && !map_single(uid, gid)) {
+        error_sys(err, "map ids into the user namespace");
+        err->code = ERROR_ISOLATION;
+        return -1;
+    }
+    if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
+        return error_sys(err, "become root of the user namespace");
+    return 0;
+}
+
+int power_gain(struct power *out, struct error *err)
+{
+    struct power power = {0};
+    if (geteuid() == 0 && has_capabilities())
+        find_ids(&power);
+    if (power.uid_count == 0) {
+        power.is_rootless = true;
+        if (enter_user_ns(err) < 0)
+            return -1;
+        find_ids(&power);
+    }
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+        return error_sys(err, "make a mount namespace");
+    *out = power;
+    return 0;
+}

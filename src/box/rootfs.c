@@ -1,0 +1,236 @@
+/* rootfs.c - image, /dev, /proc and one limited tmpfs for workspace, /tmp and /dev/shm */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "box/rootfs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "base/scoped.h"
+#include "box/syscalls.h"
+
+#define STAGE "/tmp" /* any directory: the new root lies on it until it is the root */
+
+static int set_flags(int fd, uint64_t flags)
+{
+    struct mount_attr attr = {.attr_set = flags};
+    return mount_setattr(fd, "", AT_EMPTY_PATH, &attr, sizeof(attr));
+}
+
+struct setting {
+    const char *key;
+    const char *value; /* NULL: a flag */
+};
+
+/* A new, detached mount of file system `type`. */
+static int make_mount(const char *type, const struct setting *settings, size_t count,
+                      unsigned flags)
+{
+    scoped_fd int fs = fsopen(type, FSOPEN_CLOEXEC);
+    if (fs < 0)
+        return -1;
+    for (size_t i = 0; i < count; i++) {
+        unsigned how = settings[i].value ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG;
+        if (fsconfig(fs, how, settings[i].key, settings[i].value, 0) < 0)
+            return -1;
+    }
+    if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+        return -1;
+    return fsmount(fs, FSMOUNT_CLOEXEC, flags);
+}
+
+static int attach(int mount_fd, int dir_fd, const char *path)
+{
+    return move_mount(mount_fd, "", dir_fd, path, MOVE_MOUNT_F_EMPTY_PATH);
+}
+
+/* --- before the clone ------------------------------------------------------------------------ */
+
+/* The directories of the storage, and where the sandbox sees them. The workspace lies on top of the
+ * storage's own mount point and so must come last. */
+static const struct {
+    const char *name;
+    mode_t mode;
+    const char *seen_at[4];
+} stores[] = {
+    {"tmp", 01777, {"tmp"}},
+    {"shm", 01777, {"dev/shm"}},
+    {"workspace", 0700, {"data", "mnt/data", "workspace"}},
+};
+
+static int fill_storage(int fd, uid_t owner)
+{
+    for (size_t i = 0; i < ARRAY_LEN(stores); i++) {
+        if (mkdirat(fd, stores[i].name, 0700) < 0 ||
+            fchownat(fd, stores[i].name, owner, owner, AT_SYMLINK_NOFOLLOW) < 0 ||
+            fchmodat(fd, stores[i].name, stores[i].mode, 0) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int make_storage(uint64_t disk_bytes, uint64_t inodes, uid_t owner, struct error *err)
+{
+    char size[32], nodes[32];
+    snprintf(size, sizeof(size), "%" PRIu64, disk_bytes);
+    snprintf(nodes, sizeof(nodes), "%" PRIu64, inodes);
+    const struct setting settings[] = {{"size", size}, {"nr_inodes", nodes}, {"mode", "0755"}};
+    scoped_fd int fd = make_mount("tmpfs", settings, ARRAY_LEN(settings),
+                                  MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    if (fd < 0)
+        return error_sys(err, "mount storage");
+    if (fill_storage(fd, owner) < 0)
+        return error_sys(err, "fill storage");
+    return take_fd(&fd);
+}
+
+int rootfs_prepare(struct rootfs *out, int tree_fd, uint64_t disk_bytes, uint64_t inodes,
+                   uid_t owner, struct error *err)
+{
+    scoped_fd int image = open_tree(tree_fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (image < 0)
+        return error_sys(err, "clone image mount");
+    if (set_flags(image, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV) < 0)
+        return error_sys(err, "make image read-only");
+    int storage = make_storage(disk_bytes, inodes, owner, err);
+    if (storage < 0)
+        return -1;
+    *out = (struct rootfs){.image_fd = take_fd(&image), .storage_fd = storage};
+    return 0;
+}
+
+void rootfs_release(struct rootfs *root)
+{
+    scoped_close_fd(&root->image_fd);
+    scoped_close_fd(&root->storage_fd);
+    *root = (struct rootfs){-1, -1};
+}
+
+/* --- in the child ---------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    unsigned minor;
+    unsigned major;
+} devices[] = {
+    {"null", 3, 1}, {"zero", 5, 1}, {"full", 7, 1}, {"random", 8, 1}, {"urandom", 9, 1},
+    {"tty", 0, 5},
+};
+
+static const struct {
+    const char *name;
+    const char *target;
+} dev_links[] = {
+    {"ptmx", "pts/ptmx"},        {"fd", "/proc/self/fd"},       {"stdin", "/proc/self/fd/0"},
+    {"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"},
+};
+
+/* Rootless, device nodes cannot be made; the host's own are mounted over empty files instead. */
+static int bind_device(int dev_fd, const char *name)
+{
+    char path[32];
+    snprintf(path, sizeof(path), "/dev/%s", name);
+    scoped_fd int node = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (node < 0 || mknodat(dev_fd, name, S_IFREG | 0666, 0) < 0)
+        return -1;
+    return attach(node, dev_fd, name);
+}
+
+static int fill_dev(int dev_fd)
+{
+    for (size_t i = 0; i < ARRAY_LEN(devices); i++) {
+        dev_t dev = makedev(devices[i].major, devices[i].minor);
+        if (mknodat(dev_fd, devices[i].name, S_IFCHR | 0666, dev) == 0)
+            continue;
+        if (errno != EPERM || bind_device(dev_fd, devices[i].name) < 0)
+            return -1;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(dev_links); i++) {
+        if (symlinkat(dev_links[i].target, dev_fd, dev_links[i].name) < 0)
+            return -1;
+    }
+    return mkdirat(dev_fd, "shm", 0755) < 0 || mkdirat(dev_fd, "pts", 0755) < 0 ? -1 : 0;
+}
+
+static int mount_dev(int root_fd)
+{
+    static const struct setting settings[] = {
+        {"size", "65536"}, {"nr_inodes", "64"}, {"mode", "0755"}};
+    static const struct setting pts_settings[] = {{"ptmxmode", "0666"}, {"mode", "0620"}};
+    scoped_fd int dev =
+        make_mount("tmpfs", settings, ARRAY_LEN(settings), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+    if (dev < 0)
+        return -1;
+    /* Attached before it is filled: rootless, it gets mounts of its own. */
+    if (attach(dev, root_fd, "dev") < 0 || fill_dev(dev) < 0)
+        return -1;
+    scoped_fd int pts = make_mount("devpts", pts_settings, ARRAY_LEN(pts_settings),
+                                   MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+    if (pts < 0 || attach(pts, dev, "pts") < 0)
+        return -1;
+    return set_flags(dev, MOUNT_ATTR_RDONLY);
+}
+
+static int mount_proc(int root_fd)
+{
+    static const struct setting settings[] = {{"hidepid", "invisible"}, {"subset", "pid"}};
+    scoped_fd int proc = make_mount("proc", settings, ARRAY_LEN(settings),
+                                    MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+    return proc < 0 ? -1 : attach(proc, root_fd, "proc");
+}
+
+/* The storage is attached where the workspace will be, its directories are cloned from there, and
+ * the workspace itself covers it. */
+static int mount_stores(const struct rootfs *root)
+{
+    if (attach(root->storage_fd, root->image_fd, "workspace") < 0)
+        return -1;
+    for (size_t i = 0; i < ARRAY_LEN(stores); i++) {
+        for (const char *const *at = stores[i].seen_at; *at; at++) {
+            scoped_fd int fd = open_tree(root->storage_fd, stores[i].name,
+                                         OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+            if (fd < 0 || attach(fd, root->image_fd, *at) < 0)
+                return -1;
+        }
+    }
+    return 0;
+}
+
+static int make_root(int root_fd)
+{
+    if (fchdir(root_fd) < 0)
+        return -1;
+    /* Old and new root on one directory: then the old one is on top, and is let go. */
+    if (sys_pivot_root(".", ".") < 0 || umount2(".", MNT_DETACH) < 0)
+        return -1;
+    return chdir("/");
+}
+
+int rootfs_enter(const struct rootfs *root, const char **step)
+{
+    umask(0);
+    *step = "make mounts private";
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+        return -1;
+    *step = "mount image";
+    if (attach(root->image_fd, AT_FDCWD, STAGE) < 0)
+        return -1;
+    *step = "mount /dev";
+    if (mount_dev(root->image_fd) < 0)
+        return -1;
+    *step = "mount /proc";
+    if (mount_proc(root->image_fd) < 0)
+        return -1;
+    *step = "mount workspace";
+    if (mount_stores(root) < 0)
+        return -1;
+    *step = "change root";
+    if (make_root(root->image_fd) < 0)
+        return -1;
+    umask(022);
+    return 0;
+}

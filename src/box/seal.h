@@ -1,0 +1,60 @@
+/* seal.h - turns a child process into a sealed cove-init, step by step, or kills it
+ *
+ * The steps stand in one table (seal.c) and run in the child between clone and exec. The first that
+ * fails ends the child: nothing of a tenant's ever runs in a half-sealed process. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <linux/filter.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "box/cgroup.h"
+#include "box/rootfs.h"
+
+/* All that the child needs, prepared before the clone; everything is borrowed. */
+struct seal_plan {
+    struct rootfs root;
+    const struct sock_filter *filter;
+    size_t filter_len;
+    struct spawn_limits limits;
+    int join_fds[CGROUP_HIERARCHIES_MAX];
+    int join_count;
+    bool has_memory_cgroup; /* else a per-process limit stands in */
+    int init_fd;            /* cove-init, as a sealed memfd */
+    int control_fd;         /* init's end of its control socket */
+    bool is_rootless;
+    bool allow_degraded;
+    bool has_own_uid;
+    uid_t uid; /* the host uid, as the spawner's user namespace calls it */
+};
+
+/* What the child tells, as one datagram each; after SEAL_DONE, end of file means: running. */
+enum seal_event {
+    SEAL_MAP_ME, /* has made its user namespace and waits for one byte: mapped */
+    SEAL_DONE,   /* every step is done but the exec of cove-init */
+    SEAL_FAILED
+};
+
+struct seal_report {
+    int32_t event;
+    int32_t sys_errno;
+    uint32_t layers;            /* what is in force so far */
+    int32_t layer;              /* FAILED: the layer that could not be had, or -1 */
+    char step[SPAWN_STEP_BYTES]; /* FAILED */
+};
+
+struct seal_child {
+    pid_t pid;
+    int pid_fd;    /* owned */
+    int report_fd; /* owned; non-blocking */
+};
+
+/* Clones and lets the child seal itself. */
+MUST_CHECK int seal_start(struct seal_child *out, const struct seal_plan *plan, struct error *err);
+
+/* Answers a SEAL_MAP_ME: writes the child's uid and gid maps and lets it go on. */
+MUST_CHECK int seal_map_ids(const struct seal_child *child, const struct seal_plan *plan,
+                            struct error *err);

@@ -1,0 +1,57 @@
+/* seccomp.h - the system calls that code in a sandbox may make
+ *
+ * One table (seccomp_rules.c) says it per call; seccomp_compile() turns the table into a filter. A
+ * call that the table does not know (newer than this code) answers ENOSYS, so that programs fall
+ * back; a call of another architecture kills. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <linux/filter.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/macros.h"
+
+#define SECCOMP_FILTER_MAX 1024 /* instructions; the kernel takes 4096 */
+#define SECCOMP_TESTS_MAX  3    /* tests that must all hold */
+#define SECCOMP_CASES_MAX  24   /* alternatives of one rule */
+
+enum seccomp_action {
+    SECCOMP_ALLOW,
+    SECCOMP_REFUSE,     /* answers `error`; 0 pretends success without doing anything */
+    SECCOMP_ALLOW_CASES, /* allowed when one of the cases holds, else `error` */
+    SECCOMP_REFUSE_CASES /* `error` when one of the cases holds, else allowed */
+};
+
+/* (low 32 bits of argument `arg` & mask) == value. The kernel reads these arguments as int, so
+ * what stands in the upper half must not matter. */
+struct seccomp_test {
+    uint8_t arg;
+    uint32_t mask;
+    uint32_t value;
+};
+
+struct seccomp_case {
+    struct seccomp_test tests[SECCOMP_TESTS_MAX];
+    uint8_t count;
+};
+
+struct seccomp_rule {
+    const char *name;
+    int number;
+    enum seccomp_action action;
+    int error;
+    const char *reason;
+    const struct seccomp_case *cases;
+    size_t case_count;
+};
+
+/* Sorted by nothing in particular; no number twice. */
+extern const struct seccomp_rule seccomp_rules[];
+extern const size_t seccomp_rule_count;
+
+/* Fills `filter` and answers the number of instructions. Allocates nothing. */
+size_t seccomp_compile(struct sock_filter filter[SECCOMP_FILTER_MAX]);
+
+/* Puts the filter on this process; needs no_new_privs. 0, or -1 with errno. */
+MUST_CHECK int seccomp_apply(const struct sock_filter *filter, size_t len);

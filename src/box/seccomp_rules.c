@@ -1,0 +1,256 @@
+/* seccomp_rules.c - the table: every call of Linux 6.1, and what it answers in a sandbox
+ *
+ * A call that is not listed answers ENOSYS. Refused calls answer the error that makes programs fall
+ * back quietly where they have a fallback, else EPERM. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <asm/ioctls.h>
+#include <errno.h>
+#include <linux/prctl.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#include "box/seccomp.h"
+
+#define ALL 0xffffffffu
+#define TIOCLINUX_ 0x541c /* asm/ioctls.h has it only on some machines */
+
+#define NAMESPACE_FLAGS                                                                            \
+    (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID |  \
+     CLONE_NEWNET | 0x80 /* CLONE_NEWTIME */)
+
+#define ONE(arg, mask, value)                                                                      \
+    {                                                                                              \
+        .tests = {{arg, mask, (uint32_t)(value)}}, .count = 1                                      \
+    }
+#define TWO(a1, m1, v1, a2, m2, v2)                                                                \
+    {                                                                                              \
+        .tests = {{a1, m1, v1}, {a2, m2, v2}}, .count = 2                                          \
+    }
+#define THREE(a1, m1, v1, a2, m2, v2, a3, m3, v3)                                                  \
+    {                                                                                              \
+        .tests = {{a1, m1, v1}, {a2, m2, v2}, {a3, m3, v3}}, .count = 3                            \
+    }
+
+/* New namespaces would give back the capabilities that the seal took. 0x80 is both NEWTIME and the
+ * low byte of the exit signal: no signal has that number. */
+static const struct seccomp_case clone_plain[] = {ONE(0, NAMESPACE_FLAGS, 0)};
+
+/* Local, TCP and UDP; nothing else has to reach the kernel's network code. */
+static const struct seccomp_case socket_kinds[] = {
+    TWO(0, ALL, AF_UNIX, 1, 0xf, SOCK_STREAM),
+    TWO(0, ALL, AF_UNIX, 1, 0xf, SOCK_DGRAM),
+    TWO(0, ALL, AF_UNIX, 1, 0xf, SOCK_SEQPACKET),
+    THREE(0, ALL, AF_INET, 1, 0xf, SOCK_STREAM, 2, ALL, 0),
+    THREE(0, ALL, AF_INET, 1, 0xf, SOCK_STREAM, 2, ALL, 6),
+    THREE(0, ALL, AF_INET, 1, 0xf, SOCK_DGRAM, 2, ALL, 0),
+    THREE(0, ALL, AF_INET, 1, 0xf, SOCK_DGRAM, 2, ALL, 17),
+    THREE(0, ALL, AF_INET6, 1, 0xf, SOCK_STREAM, 2, ALL, 0),
+    THREE(0, ALL, AF_INET6, 1, 0xf, SOCK_STREAM, 2, ALL, 6),
+    THREE(0, ALL, AF_INET6, 1, 0xf, SOCK_DGRAM, 2, ALL, 0),
+    THREE(0, ALL, AF_INET6, 1, 0xf, SOCK_DGRAM, 2, ALL, 17),
+};
+
+static const struct seccomp_case socketpair_kinds[] = {ONE(0, ALL, AF_UNIX)};
+
+/* Ways to type into a terminal, or to change what it is. */
+static const struct seccomp_case ioctl_bad[] = {
+    ONE(1, ALL, TIOCSTI),
+    ONE(1, ALL, TIOCLINUX_),
+    ONE(1, ALL, TIOCSETD),
+    ONE(1, ALL, TIOCCONS),
+};
+
+static const struct seccomp_case prctl_good[] = {
+    ONE(0, ALL, PR_SET_NAME),         ONE(0, ALL, PR_GET_NAME),
+    ONE(0, ALL, PR_SET_PDEATHSIG),    ONE(0, ALL, PR_GET_PDEATHSIG),
+    ONE(0, ALL, PR_SET_DUMPABLE),     ONE(0, ALL, PR_GET_DUMPABLE),
+    ONE(0, ALL, PR_SET_NO_NEW_PRIVS), ONE(0, ALL, PR_GET_NO_NEW_PRIVS),
+    ONE(0, ALL, PR_GET_SECCOMP),      ONE(0, ALL, PR_CAPBSET_READ),
+    ONE(0, ALL, PR_SET_TIMERSLACK),   ONE(0, ALL, PR_GET_TIMERSLACK),
+    ONE(0, ALL, PR_GET_SECUREBITS),   ONE(0, ALL, PR_GET_KEEPCAPS),
+    ONE(0, ALL, PR_SET_VMA),          ONE(0, ALL, PR_SET_THP_DISABLE),
+    ONE(0, ALL, PR_GET_THP_DISABLE),  ONE(0, ALL, PR_GET_TID_ADDRESS),
+    ONE(0, ALL, PR_SET_CHILD_SUBREAPER), ONE(0, ALL, PR_GET_CHILD_SUBREAPER),
+};
+
+static const struct seccomp_case own_process[] = {ONE(0, ALL, 0)};
+
+/* 0xffffffff asks, 0 is plain Linux; the others switch off address randomisation and worse. */
+static const struct seccomp_case personality_plain[] = {ONE(0, ALL, 0), ONE(0, ALL, 0xffffffff)};
+
+#define ALLOW(call)                                                                                \
+    {                                                                                              \
+        #call, SYS_##call, SECCOMP_ALLOW, 0, NULL, NULL, 0                                         \
+    }
+#define REFUSE(call, error, why)                                                                   \
+    {                                                                                              \
+        #call, SYS_##call, SECCOMP_REFUSE, error, why, NULL, 0                                     \
+    }
+#define ALLOW_IF(call, list, error, why)                                                           \
+    {                                                                                              \
+        #call, SYS_##call, SECCOMP_ALLOW_CASES, error, why, list, ARRAY_LEN(list)                  \
+    }
+#define REFUSE_IF(call, list, error, why)                                                          \
+    {                                                                                              \
+        #call, SYS_##call, SECCOMP_REFUSE_CASES, error, why, list, ARRAY_LEN(list)                 \
+    }
+
+const struct seccomp_rule seccomp_rules[] = {
+    /* files and directories: the mount layout, the uid and landlock decide */
+    ALLOW(read), ALLOW(write), ALLOW(close), ALLOW(fstat), ALLOW(lseek), ALLOW(pread64),
+    ALLOW(pwrite64), ALLOW(readv), ALLOW(writev), ALLOW(preadv), ALLOW(pwritev), ALLOW(preadv2),
+    ALLOW(pwritev2), ALLOW(openat), ALLOW(openat2), ALLOW(close_range), ALLOW(newfstatat),
+    ALLOW(statx), ALLOW(statfs), ALLOW(fstatfs), ALLOW(faccessat), ALLOW(faccessat2),
+    ALLOW(getdents64), ALLOW(mkdirat), ALLOW(unlinkat), ALLOW(renameat), ALLOW(renameat2),
+    ALLOW(linkat), ALLOW(symlinkat), ALLOW(readlinkat), ALLOW(mknodat), ALLOW(fchmod),
+    ALLOW(fchmodat), ALLOW(fchown), ALLOW(fchownat), ALLOW(utimensat), ALLOW(truncate),
+    ALLOW(ftruncate), ALLOW(fallocate), ALLOW(chdir), ALLOW(fchdir), ALLOW(getcwd), ALLOW(umask),
+    ALLOW(dup), ALLOW(dup3), ALLOW(fcntl), ALLOW(flock), ALLOW(fsync), ALLOW(fdatasync),
+    ALLOW(sync_file_range), ALLOW(fadvise64), ALLOW(readahead), ALLOW(copy_file_range),
+    ALLOW(setxattr), ALLOW(lsetxattr), ALLOW(fsetxattr), ALLOW(getxattr), ALLOW(lgetxattr),
+    ALLOW(fgetxattr), ALLOW(listxattr), ALLOW(llistxattr), ALLOW(flistxattr), ALLOW(removexattr),
+    ALLOW(lremovexattr), ALLOW(fremovexattr), ALLOW(inotify_init1), ALLOW(inotify_add_watch),
+    ALLOW(inotify_rm_watch), ALLOW(pipe2), ALLOW(memfd_create), ALLOW(eventfd2), ALLOW(signalfd4),
+    REFUSE_IF(ioctl, ioctl_bad, EPERM, "types into or re-wires a terminal"),
+
+    /* memory */
+    ALLOW(mmap), ALLOW(mprotect), ALLOW(munmap), ALLOW(brk), ALLOW(mremap), ALLOW(msync),
+    ALLOW(mincore), ALLOW(madvise), ALLOW(mlock), ALLOW(mlock2), ALLOW(munlock), ALLOW(mlockall),
+    ALLOW(munlockall), ALLOW(membarrier), ALLOW(get_mempolicy), ALLOW(pkey_mprotect),
+    ALLOW(pkey_alloc), ALLOW(pkey_free),
+
+    /* processes and threads */
+    ALLOW_IF(clone, clone_plain, EPERM, "no new namespaces"),
+    REFUSE(clone3, ENOSYS, "its flags are behind a pointer; libraries fall back to clone"),
+    ALLOW(execve), ALLOW(execveat), ALLOW(exit), ALLOW(exit_group), ALLOW(wait4), ALLOW(waitid),
+    ALLOW(getpid), ALLOW(getppid), ALLOW(gettid), ALLOW(getpgid), ALLOW(setpgid), ALLOW(getsid),
+    ALLOW(setsid), ALLOW(getuid), ALLOW(geteuid), ALLOW(getgid), ALLOW(getegid), ALLOW(getresuid),
+    ALLOW(getresgid), ALLOW(getgroups), ALLOW(capget), ALLOW(set_tid_address),
+    ALLOW(set_robust_list), ALLOW(rseq), ALLOW(futex), ALLOW(futex_waitv), ALLOW(sched_yield),
+    ALLOW(sched_getaffinity), ALLOW(sched_setaffinity), ALLOW(sched_getparam),
+    ALLOW(sched_getscheduler), ALLOW(sched_getattr), ALLOW(sched_get_priority_max),
+    ALLOW(sched_get_priority_min), ALLOW(sched_rr_get_interval), ALLOW(getpriority),
+    ALLOW(setpriority), ALLOW(ioprio_get), ALLOW(getcpu), ALLOW(getrusage), ALLOW(times),
+    ALLOW(getrlimit), ALLOW(setrlimit), ALLOW(sysinfo), ALLOW(uname), ALLOW(pidfd_open),
+    ALLOW(pidfd_send_signal), ALLOW(restart_syscall),
+    ALLOW_IF(prlimit64, own_process, EPERM, "limits of another process, pid 1 among them"),
+    ALLOW_IF(prctl, prctl_good, EPERM, "the rest reaches into memory layout or privileges"),
+    ALLOW_IF(personality, personality_plain, EPERM, "switches off protections"),
+
+    /* signals, timers, waiting */
+    ALLOW(kill), ALLOW(tkill), ALLOW(tgkill), ALLOW(rt_sigaction), ALLOW(rt_sigprocmask),
+    ALLOW(rt_sigreturn), ALLOW(rt_sigpending), ALLOW(rt_sigtimedwait), ALLOW(rt_sigqueueinfo),
+    ALLOW(rt_tgsigqueueinfo), ALLOW(rt_sigsuspend), ALLOW(sigaltstack), ALLOW(nanosleep),
+    ALLOW(clock_nanosleep), ALLOW(clock_gettime), ALLOW(clock_getres), ALLOW(gettimeofday),
+    ALLOW(getitimer), ALLOW(setitimer), ALLOW(timer_create), ALLOW(timer_settime),
+    ALLOW(timer_gettime), ALLOW(timer_getoverrun), ALLOW(timer_delete), ALLOW(timerfd_create),
+    ALLOW(timerfd_settime), ALLOW(timerfd_gettime), ALLOW(ppoll), ALLOW(pselect6),
+    ALLOW(epoll_create1), ALLOW(epoll_ctl), ALLOW(epoll_pwait), ALLOW(epoll_pwait2),
+    ALLOW(getrandom),
+
+    /* sockets: there is nothing in the network namespace but the sandbox's own loopback */
+    ALLOW_IF(socket, socket_kinds, EAFNOSUPPORT, "only unix, TCP and UDP"),
+    ALLOW_IF(socketpair, socketpair_kinds, EAFNOSUPPORT, "only unix"),
+    ALLOW(bind), ALLOW(connect), ALLOW(listen), ALLOW(accept), ALLOW(accept4), ALLOW(getsockname),
+    ALLOW(getpeername), ALLOW(sendto), ALLOW(recvfrom), ALLOW(sendmsg), ALLOW(recvmsg),
+    ALLOW(sendmmsg), ALLOW(recvmmsg), ALLOW(shutdown), ALLOW(setsockopt), ALLOW(getsockopt),
+
+    /* System V and POSIX messages: private to the ipc namespace */
+    ALLOW(shmget), ALLOW(shmat), ALLOW(shmctl), ALLOW(shmdt), ALLOW(semget), ALLOW(semop),
+    ALLOW(semctl), ALLOW(semtimedop), ALLOW(msgget), ALLOW(msgsnd), ALLOW(msgrcv), ALLOW(msgctl),
+    ALLOW(mq_open), ALLOW(mq_unlink), ALLOW(mq_timedsend), ALLOW(mq_timedreceive),
+    ALLOW(mq_notify), ALLOW(mq_getsetattr),
+
+#ifdef __x86_64__
+    /* older spellings of the above that only this machine has */
+    ALLOW(open), ALLOW(creat), ALLOW(stat), ALLOW(lstat), ALLOW(access), ALLOW(getdents),
+    ALLOW(mkdir), ALLOW(rmdir), ALLOW(unlink), ALLOW(rename), ALLOW(link), ALLOW(symlink),
+    ALLOW(readlink), ALLOW(mknod), ALLOW(chmod), ALLOW(chown), ALLOW(lchown), ALLOW(utime),
+    ALLOW(utimes), ALLOW(futimesat), ALLOW(dup2), ALLOW(pipe), ALLOW(poll), ALLOW(select),
+    ALLOW(epoll_create), ALLOW(epoll_wait), ALLOW(eventfd), ALLOW(signalfd), ALLOW(inotify_init),
+    ALLOW(fork), ALLOW(vfork), ALLOW(getpgrp), ALLOW(pause), ALLOW(alarm), ALLOW(time),
+    ALLOW(arch_prctl),
+    REFUSE(iopl, EPERM, "hardware"), REFUSE(ioperm, EPERM, "hardware"),
+    REFUSE(modify_ldt, EPERM, "16-bit segments, a rich source of kernel bugs"),
+    REFUSE(sysfs, EPERM, "lists what the kernel can mount"), REFUSE(ustat, EPERM, "obsolete"),
+    REFUSE(uselib, EPERM, "obsolete"), REFUSE(_sysctl, ENOSYS, "gone from the kernel"),
+    REFUSE(epoll_ctl_old, ENOSYS, "never was"), REFUSE(epoll_wait_old, ENOSYS, "never was"),
+    REFUSE(kexec_file_load, EPERM, "another kernel"),
+#endif
+
+    /* Page-cache plumbing: the write-into-read-only-files bugs (Dirty Pipe and its kin) all went
+     * through it. EINVAL means "not for this file" and makes everything copy instead. */
+    REFUSE(splice, EINVAL, "page-cache plumbing"), REFUSE(tee, EINVAL, "page-cache plumbing"),
+    REFUSE(vmsplice, EPERM, "page-cache plumbing"),
+    REFUSE(sendfile, EINVAL, "page-cache plumbing"),
+
+    /* would flush the whole host's disks; the workspace has none */
+    REFUSE(sync, 0, "flushes the host's disks"), REFUSE(syncfs, 0, "flushes the host's disks"),
+
+    /* other processes' insides */
+    REFUSE(ptrace, EPERM, "other processes"), REFUSE(process_vm_readv, EPERM, "other processes"),
+    REFUSE(process_vm_writev, EPERM, "other processes"), REFUSE(kcmp, EPERM, "other processes"),
+    REFUSE(pidfd_getfd, EPERM, "other processes"), REFUSE(process_madvise, EPERM, "other processes"),
+    REFUSE(process_mrelease, EPERM, "other processes"),
+    REFUSE(get_robust_list, EPERM, "other processes"),
+    REFUSE(migrate_pages, EPERM, "other processes"), REFUSE(move_pages, EPERM, "other processes"),
+
+    /* namespaces, mounts, roots */
+    REFUSE(unshare, EPERM, "namespaces"), REFUSE(setns, EPERM, "namespaces"),
+    REFUSE(mount, EPERM, "mounts"), REFUSE(umount2, EPERM, "mounts"),
+    REFUSE(pivot_root, EPERM, "mounts"), REFUSE(chroot, EPERM, "mounts"),
+    REFUSE(fsopen, EPERM, "mounts"), REFUSE(fsconfig, EPERM, "mounts"),
+    REFUSE(fsmount, EPERM, "mounts"), REFUSE(fspick, EPERM, "mounts"),
+    REFUSE(move_mount, EPERM, "mounts"), REFUSE(open_tree, EPERM, "mounts"),
+    REFUSE(mount_setattr, EPERM, "mounts"),
+    REFUSE(open_by_handle_at, EPERM, "opens files past their paths"),
+    REFUSE(name_to_handle_at, EPERM, "opens files past their paths"),
+
+    /* identity and privileges */
+    REFUSE(setuid, EPERM, "identity"), REFUSE(setgid, EPERM, "identity"),
+    REFUSE(setreuid, EPERM, "identity"), REFUSE(setregid, EPERM, "identity"),
+    REFUSE(setresuid, EPERM, "identity"), REFUSE(setresgid, EPERM, "identity"),
+    REFUSE(setfsuid, EPERM, "identity"), REFUSE(setfsgid, EPERM, "identity"),
+    REFUSE(setgroups, EPERM, "identity"), REFUSE(capset, EPERM, "identity"),
+    REFUSE(seccomp, EPERM, "filters of its own could hide a call from ours"),
+    REFUSE(landlock_create_ruleset, EPERM, "the domain is ours"),
+    REFUSE(landlock_add_rule, EPERM, "the domain is ours"),
+    REFUSE(landlock_restrict_self, EPERM, "the domain is ours"),
+    REFUSE(keyctl, EPERM, "keyrings have no namespace"),
+    REFUSE(add_key, EPERM, "keyrings have no namespace"),
+    REFUSE(request_key, EPERM, "keyrings have no namespace"),
+
+    /* large and young parts of the kernel */
+    REFUSE(bpf, EPERM, "attack surface"), REFUSE(perf_event_open, EPERM, "attack surface"),
+    REFUSE(userfaultfd, EPERM, "makes kernel races easy"),
+    REFUSE(io_uring_setup, ENOSYS, "does calls past this filter"),
+    REFUSE(io_uring_enter, ENOSYS, "does calls past this filter"),
+    REFUSE(io_uring_register, ENOSYS, "does calls past this filter"),
+    REFUSE(io_setup, ENOSYS, "attack surface"), REFUSE(io_destroy, ENOSYS, "attack surface"),
+    REFUSE(io_submit, ENOSYS, "attack surface"), REFUSE(io_cancel, ENOSYS, "attack surface"),
+    REFUSE(io_getevents, ENOSYS, "attack surface"), REFUSE(io_pgetevents, ENOSYS, "attack surface"),
+    REFUSE(memfd_secret, ENOSYS, "memory that no limit can reclaim"),
+    REFUSE(fanotify_init, EPERM, "watches whole mounts"),
+    REFUSE(fanotify_mark, EPERM, "watches whole mounts"),
+    REFUSE(remap_file_pages, EPERM, "obsolete"), REFUSE(lookup_dcookie, EPERM, "profiling"),
+    REFUSE(mbind, EPERM, "memory placement"), REFUSE(set_mempolicy, EPERM, "memory placement"),
+    REFUSE(set_mempolicy_home_node, EPERM, "memory placement"),
+
+    /* the machine's own settings */
+    REFUSE(sched_setscheduler, EPERM, "real-time priority"),
+    REFUSE(sched_setparam, EPERM, "real-time priority"),
+    REFUSE(sched_setattr, EPERM, "real-time priority"), REFUSE(ioprio_set, EPERM, "priority"),
+    REFUSE(settimeofday, EPERM, "the clock"), REFUSE(clock_settime, EPERM, "the clock"),
+    REFUSE(adjtimex, EPERM, "the clock"), REFUSE(clock_adjtime, EPERM, "the clock"),
+    REFUSE(sethostname, EPERM, "the machine"), REFUSE(setdomainname, EPERM, "the machine"),
+    REFUSE(reboot, EPERM, "the machine"), REFUSE(kexec_load, EPERM, "the machine"),
+    REFUSE(init_module, EPERM, "the machine"), REFUSE(finit_module, EPERM, "the machine"),
+    REFUSE(delete_module, EPERM, "the machine"), REFUSE(swapon, EPERM, "the machine"),
+    REFUSE(swapoff, EPERM, "the machine"), REFUSE(acct, EPERM, "the machine"),
+    REFUSE(quotactl, EPERM, "the machine"), REFUSE(quotactl_fd, EPERM, "the machine"),
+    REFUSE(syslog, EPERM, "the kernel's log"), REFUSE(vhangup, EPERM, "terminals"),
+    REFUSE(nfsservctl, ENOSYS, "gone from the kernel"),
+};
+
+const size_t seccomp_rule_count = ARRAY_LEN(seccomp_rules);

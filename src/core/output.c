@@ -1,0 +1,80 @@
+/* output.c - bounded memory for unbounded output */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/output.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+void output_init(struct output *o, size_t max_bytes)
+{
+    *o = (struct output){.tail_cap = max_bytes / 2};
+    strbuf_init(&o->head, MAX(max_bytes - max_bytes / 2, (size_t)1));
+}
+
+void output_release(struct output *o)
+{
+    strbuf_release(&o->head);
+    free(o->tail);
+    o->tail = NULL;
+}
+
+static void add_to_tail(struct output *o, const char *data, size_t len)
+{
+    if (o->tail_cap == 0)
+        return;
+    if (!o->tail)
+        o->tail = xmalloc(o->tail_cap);
+    if (len > o->tail_cap) { /* only its end can stay */
+        size_t skip = len - o->tail_cap;
+        o->tail_at = (o->tail_at + skip) % o->tail_cap;
+        data += skip;
+        len = o->tail_cap;
+    }
+    size_t first = MIN(len, o->tail_cap - o->tail_at);
+    memcpy(o->tail + o->tail_at, data, first);
+    memcpy(o->tail, data + first, len - first);
+    o->tail_at = (o->tail_at + len) % o->tail_cap;
+}
+
+void output_add(struct output *o, const void *data, size_t len)
+{
+    size_t first = MIN(len, o->head.max - o->head.len);
+    o->total += len;
+    if (first > 0)
+        strbuf_add(&o->head, data, first);
+    if (len > first)
+        add_to_tail(o, (const char *)data + first, len - first);
+}
+
+static size_t tail_len(const struct output *o)
+{
+    return (size_t)MIN(o->total - o->head.len, (uint64_t)o->tail_cap);
+}
+
+size_t output_kept(const struct output *o)
+{
+    return o->head.len + tail_len(o);
+}
+
+bool output_is_cut(const struct output *o)
+{
+    return o->total > output_kept(o);
+}
+
+void output_text(const struct output *o, struct strbuf *out)
+{
+    size_t len = tail_len(o);
+    strbuf_add(out, strbuf_str(&o->head), o->head.len);
+    if (output_is_cut(o))
+        strbuf_add_fmt(out, "\n[... %" PRIu64 " bytes left out ...]\n",
+                       o->total - output_kept(o));
+    if (len == 0)
+        return;
+    size_t start = (o->tail_at + o->tail_cap - len) % o->tail_cap;
+    size_t first = MIN(len, o->tail_cap - start);
+    strbuf_add(out, o->tail + start, first);
+    strbuf_add(out, o->tail, len - first);
+}

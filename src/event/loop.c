@@ -1,0 +1,161 @@
+/* loop.c - thin on libuv; its handles close asynchronously, so the memory is freed by the loop */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "event/loop.h"
+
+#include <errno.h>
+#include <uv.h>
+
+#include "base/memory.h"
+
+struct loop {
+    uv_loop_t uv;
+};
+
+struct loop_watch {
+    uv_poll_t uv;
+    loop_watch_fn fn;
+    void *ctx;
+};
+
+struct loop_timer {
+    uv_timer_t uv;
+    loop_timer_fn fn;
+    void *ctx;
+};
+
+struct loop_signal {
+    uv_signal_t uv;
+    loop_signal_fn fn;
+    void *ctx;
+};
+
+static int error_uv(struct error *err, int code, const char *what)
+{
+    errno = -code; /* libuv's codes are negated errno */
+    return error_sys(err, "%s", what);
+}
+
+int loop_open(struct loop **out, struct error *err)
+{
+    struct loop *loop = xcalloc(1, sizeof(*loop));
+    int code = uv_loop_init(&loop->uv);
+    if (code < 0) {
+        free(loop);
+        return error_uv(err, code, "open event loop");
+    }
+    *out = loop;
+    return 0;
+}
+
+void loop_free(struct loop *loop)
+{
+    if (!loop)
+        return;
+    uv_run(&loop->uv, UV_RUN_NOWAIT); /* lets closing handles close */
+    BUG_ON(uv_loop_close(&loop->uv) != 0);
+    free(loop);
+}
+
+void loop_run(struct loop *loop)
+{
+    uv_run(&loop->uv, UV_RUN_DEFAULT);
+}
+
+void loop_stop(struct loop *loop)
+{
+    uv_stop(&loop->uv);
+}
+
+static void free_handle(uv_handle_t *handle)
+{
+    free(handle); /* each struct begins with its handle */
+}
+
+static void on_poll(uv_poll_t *handle, int status, int events)
+{
+    struct loop_watch *watch = (struct loop_watch *)handle;
+    unsigned out = 0;
+    if (events & UV_READABLE)
+        out |= LOOP_READ;
+    if (events & UV_WRITABLE)
+        out |= LOOP_WRITE;
+    if (events & UV_DISCONNECT || status < 0)
+        out |= LOOP_HANGUP;
+    watch->fn(watch->ctx, out);
+}
+
+int loop_watch_new(struct loop_watch **out, struct loop *loop, int fd, unsigned events,
+                   loop_watch_fn fn, void *ctx, struct error *err)
+{
+    struct loop_watch *watch = xcalloc(1, sizeof(*watch));
+    watch->fn = fn;
+    watch->ctx = ctx;
+    int code = uv_poll_init(&loop->uv, &watch->uv, fd);
+    if (code < 0) {
+        free(watch);
+        return error_uv(err, code, "watch fd");
+    }
+    int wanted = (events & LOOP_READ ? UV_READABLE : 0) | (events & LOOP_WRITE ? UV_WRITABLE : 0) |
+                 (events & LOOP_HANGUP ? UV_DISCONNECT : 0);
+    uv_poll_start(&watch->uv, wanted, on_poll);
+    *out = watch;
+    return 0;
+}
+
+void loop_watch_free(struct loop_watch *watch)
+{
+    if (watch)
+        uv_close((uv_handle_t *)&watch->uv, free_handle);
+}
+
+static void on_timer(uv_timer_t *handle)
+{
+    struct loop_timer *timer = (struct loop_timer *)handle;
+    timer->fn(timer->ctx);
+}
+
+struct loop_timer *loop_timer_new(struct loop *loop, uint64_t delay_ms, loop_timer_fn fn, void *ctx)
+{
+    struct loop_timer *timer = xcalloc(1, sizeof(*timer));
+    timer->fn = fn;
+    timer->ctx = ctx;
+    uv_timer_init(&loop->uv, &timer->uv);
+    uv_update_time(&loop->uv); /* else the delay counts from the last turn */
+    uv_timer_start(&timer->uv, on_timer, delay_ms, 0);
+    return timer;
+}
+
+void loop_timer_free(struct loop_timer *timer)
+{
+    if (timer)
+        uv_close((uv_handle_t *)&timer->uv, free_handle);
+}
+
+static void on_signal(uv_signal_t *handle, int signal)
+{
+    struct loop_signal *watch = (struct loop_signal *)handle;
+    watch->fn(watch->ctx, signal);
+}
+
+int loop_signal_new(struct loop_signal **out, struct loop *loop, int signal, loop_signal_fn fn,
+                    void *ctx, struct error *err)
+{
+    struct loop_signal *handle = xcalloc(1, sizeof(*handle));
+    handle->fn = fn;
+    handle->ctx = ctx;
+    int code = uv_signal_init(&loop->uv, &handle->uv);
+    if (code == 0)
+        code = uv_signal_start(&handle->uv, on_signal, signal);
+    if (code < 0) {
+        loop_signal_free(handle);
+        return error_uv(err, code, "watch signal");
+    }
+    *out = handle;
+    return 0;
+}
+
+void loop_signal_free(struct loop_signal *handle)
+{
+    if (handle)
+        uv_close((uv_handle_t *)&handle->uv, free_handle);
+}

@@ -1,0 +1,43 @@
+/* loop.h - the event loop: fds, timers and signals on one thread (libuv underneath)
+ *
+ * Handles belong to who made them and are ended with their _free function, also from inside their
+ * own callback. A callback never comes after the free. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/scoped.h"
+
+struct loop;
+
+MUST_CHECK int loop_open(struct loop **out, struct error *err);
+void loop_free(struct loop *loop); /* after every handle was freed */
+SCOPED_DEFINE(loop)
+
+void loop_run(struct loop *loop); /* until loop_stop(), or until nothing is left to wait for */
+void loop_stop(struct loop *loop);
+
+enum loop_events { LOOP_READ = 1 << 0, LOOP_WRITE = 1 << 1, LOOP_HANGUP = 1 << 2 };
+
+struct loop_watch;
+typedef void (*loop_watch_fn)(void *ctx, unsigned events);
+
+/* `fd` is borrowed and must stay open until the watch is freed; it is made non-blocking. */
+MUST_CHECK int loop_watch_new(struct loop_watch **out, struct loop *loop, int fd, unsigned events,
+                              loop_watch_fn fn, void *ctx, struct error *err);
+void loop_watch_free(struct loop_watch *watch);
+
+struct loop_timer;
+typedef void (*loop_timer_fn)(void *ctx);
+
+struct loop_timer *loop_timer_new(struct loop *loop, uint64_t delay_ms, loop_timer_fn fn, void *ctx);
+void loop_timer_free(struct loop_timer *timer);
+
+struct loop_signal;
+typedef void (*loop_signal_fn)(void *ctx, int signal);
+
+MUST_CHECK int loop_signal_new(struct loop_signal **out, struct loop *loop, int signal,
+                               loop_signal_fn fn, void *ctx, struct error *err);
+void loop_signal_free(struct loop_signal *handle);

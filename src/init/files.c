@@ -1,0 +1,264 @@
+/* files.c - the files worker: reads, lists and writes the workspace from inside
+ *
+ * It runs in a fork of init with the tenant's own rights, so a link, a FIFO or a race can lead it
+ * only to what the tenant could reach anyway. Paths still resolve strictly below the workspace, with
+ * no links, and only regular files are opened for content. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/macros.h"
+#include "init/init.h"
+
+#define COPY_BYTES     65536
+#define DEPTH_MAX      64
+#define LIST_ENTRY_MAX 20000
+
+static char copy_buffer[COPY_BYTES];
+
+static int open_beneath(int root, const char *path, uint64_t flags, uint64_t mode)
+{
+    struct open_how how = {.flags = flags | O_CLOEXEC | O_NONBLOCK,
+                           .mode = mode,
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+    return (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+}
+
+static bool write_whole(int fd, const void *data, size_t len)
+{
+    struct error err;
+    return fd_write_all(fd, data, len, &err) == 0;
+}
+
+static bool read_whole(int fd, void *data, size_t len)
+{
+    return fd_read_full(fd, data, len) == (ssize_t)len;
+}
+
+/* The header and path of the next entry; false at the end of the stream or when it is broken. */
+static bool read_entry(int in, struct guest_file *f, char path[GUEST_PATH_MAX])
+{
+    if (!read_whole(in, f, sizeof(*f)) || f->flags & GUEST_FILE_END)
+        return false;
+    if (f->path_len == 0 || f->path_len >= GUEST_PATH_MAX || !read_whole(in, path, f->path_len))
+        return false;
+    path[f->path_len] = '\0';
+    return strlen(path) == f->path_len;
+}
+
+static bool write_entry(int out, struct guest_file *f, const char *path)
+{
+    f->path_len = (uint32_t)strlen(path);
+    return write_whole(out, f, sizeof(*f)) && write_whole(out, path, f->path_len);
+}
+
+static void describe(struct guest_file *f, const struct stat *st)
+{
+    *f = (struct guest_file){
+        .mode = st->st_mode,
+        .size = (uint64_t)st->st_size,
+        .mtime_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec,
+        .ctime_ns = (int64_t)st->st_ctim.tv_sec * 1000000000 + st->st_ctim.tv_nsec,
+    };
+}
+
+/* --- put ------------------------------------------------------------------------------------- */
+
+static int make_parents(int root, const char *path)
+{
+    char part[GUEST_PATH_MAX];
+    for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+        size_t len = (size_t)(slash - path);
+        memcpy(part, path, len);
+        part[len] = '\0';
+        if (mkdirat(root, part, 0755) < 0 && errno != EEXIST)
+            return -1;
+    }
+    return 0;
+}
+
+static int put_file(int root, int in, const struct guest_file *f, const char *path)
+{
+    if (make_parents(root, path) < 0)
+        return errno;
+    int fd = open_beneath(root, path, O_WRONLY | O_CREAT | O_TRUNC, f->mode & 0777);
+    if (fd < 0)
+        return errno;
+    int error = 0;
+    for (uint64_t left = f->size; left > 0 && !error;) {
+        size_t want = MIN(left, COPY_BYTES);
+        if (!read_whole(in, copy_buffer, want))
+            error = EPROTO;
+        else if (!write_whole(fd, copy_buffer, want))
+            error = errno;
+        left -= want;
+    }
+    const struct timespec time = {.tv_sec = f->mtime_ns / 1000000000,
+                                  .tv_nsec = f->mtime_ns % 1000000000};
+    const struct timespec times[2] = {time, time};
+    if (!error && futimens(fd, times) < 0)
+        error = errno;
+    close(fd);
+    return error;
+}
+
+static int put(int root, int in)
+{
+    struct guest_file f;
+    char path[GUEST_PATH_MAX];
+    while (read_entry(in, &f, path)) {
+        int error = put_file(root, in, &f, path);
+        if (error)
+            return error;
+    }
+    return f.flags & GUEST_FILE_END ? 0 : EPROTO;
+}
+
+/* --- list ------------------------------------------------------------------------------------ */
+
+struct walk {
+    int out;
+    unsigned entries;
+    bool is_cut;
+    DIR *dirs[DEPTH_MAX];
+    size_t path_len[DEPTH_MAX]; /* of the directory itself */
+    int depth;
+    char path[GUEST_PATH_MAX];
+};
+
+static void push(struct walk *w, int fd, size_t len)
+{
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir || w->depth == DEPTH_MAX) {
+        w->is_cut = true;
+        if (dir)
+            closedir(dir);
+        else if (fd >= 0)
+            close(fd);
+        return;
+    }
+    w->dirs[w->depth] = dir;
+    w->path_len[w->depth] = len;
+    w->depth++;
+}
+
+/* One name of the innermost directory. False when the reader is gone. */
+static bool visit(struct walk *w, const char *name)
+{
+    struct stat st;
+    struct guest_file f;
+    size_t at = w->path_len[w->depth - 1], len = strlen(name);
+    int dir_fd = dirfd(w->dirs[w->depth - 1]);
+    if (at + len + 2 > sizeof(w->path) || w->entries == LIST_ENTRY_MAX) {
+        w->is_cut = true;
+        return true;
+    }
+    if (at > 0)
+        w->path[at++] = '/';
+    memcpy(w->path + at, name, len + 1);
+    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return true; /* gone meanwhile */
+
+    w->entries++;
+    describe(&f, &st);
+    if (!write_entry(w->out, &f, w->path))
+        return false;
+    if (S_ISDIR(st.st_mode)) {
+        int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        push(w, fd, at + len);
+    }
+    return true;
+}
+
+static int list(int root, int out)
+{
+    static struct walk w;
+    w = (struct walk){.out = out};
+    push(&w, dup(root), 0);
+    while (w.depth > 0) {
+        struct dirent *e = w.entries < LIST_ENTRY_MAX ? readdir(w.dirs[w.depth - 1]) : NULL;
+        if (!e) {
+            if (w.entries == LIST_ENTRY_MAX)
+                w.is_cut = true;
+            closedir(w.dirs[--w.depth]);
+            continue;
+        }
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        if (!visit(&w, e->d_name))
+            return EPIPE;
+    }
+    struct guest_file end = {.flags = GUEST_FILE_END | (w.is_cut ? GUEST_FILE_TRUNCATED : 0)};
+    return write_whole(out, &end, sizeof(end)) ? 0 : EPIPE;
+}
+
+/* --- get ------------------------------------------------------------------------------------- */
+
+/* The size that was announced is kept whatever happens to the file: a shorter one is padded. */
+static bool send_content(int out, int fd, uint64_t size)
+{
+    bool is_over = false;
+    for (uint64_t left = size; left > 0;) {
+        size_t want = MIN(left, COPY_BYTES);
+        ssize_t n = is_over ? 0 : fd_read_full(fd, copy_buffer, want);
+        if (n < (ssize_t)want) {
+            is_over = true;
+            n = MAX(n, 0);
+            memset(copy_buffer + n, 0, want - (size_t)n);
+        }
+        if (!write_whole(out, copy_buffer, want))
+            return false;
+        left -= want;
+    }
+    return true;
+}
+
+static bool get_file(int root, int out, const char *path, uint64_t max_size)
+{
+    struct guest_file f = {.flags = GUEST_FILE_MISSING};
+    struct stat st;
+    int fd = open_beneath(root, path, O_RDONLY, 0);
+    bool is_good = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+                   (uint64_t)st.st_size <= max_size;
+    if (is_good)
+        describe(&f, &st);
+    bool ok = write_entry(out, &f, path) && (!is_good || send_content(out, fd, f.size));
+    if (fd >= 0)
+        close(fd);
+    return ok;
+}
+
+static int get(int root, int in, int out)
+{
+    struct guest_file f;
+    char path[GUEST_PATH_MAX];
+    while (read_entry(in, &f, path)) {
+        if (!get_file(root, out, path, f.size))
+            return EPIPE;
+    }
+    struct guest_file end = {.flags = GUEST_FILE_END};
+    return write_whole(out, &end, sizeof(end)) ? 0 : EPIPE;
+}
+
+int init_files(enum guest_files_op op, int in_fd, int out_fd)
+{
+    int root = open(GUEST_WORKSPACE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (root < 0)
+        return errno;
+    switch (op) {
+    case GUEST_FILES_PUT:
+        return put(root, in_fd);
+    case GUEST_FILES_LIST:
+        return list(root, out_fd);
+    case GUEST_FILES_GET:
+        return get(root, in_fd, out_fd);
+    }
+    return EINVAL;
+}

@@ -1,0 +1,19 @@
+/* init.h - what the parts of cove-init share
+ *
+ * cove-init is pid 1 of a sandbox: it starts programs, reaps, forwards signals and moves files. It
+ * runs sealed, with the tenant's uid but non-dumpable, so that no process inside can look into it or
+ * trace it; the kernel keeps signals from inside away from a pid 1 that handles none. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "wire/guest.h"
+
+/* Forks and runs the program of a GUEST_START. Answers its pid, or -1 with errno (of fork, or of the
+ * exec that failed in the child). `fds` are stdin, stdout, stderr, borrowed. */
+pid_t init_start_program(const struct guest_message *m, char *strings, const int fds[3]);
+
+/* The files worker: runs in a fork of init and answers 0 or an errno. */
+int init_files(enum guest_files_op op, int in_fd, int out_fd);

@@ -1,0 +1,159 @@
+/* main.c - cove-init: the event loop of pid 1
+ *
+ * Two sources: the control socket and SIGCHLD. When the control socket closes, nobody outside wants
+ * this sandbox any more: init exits and the kernel kills the rest of the pid namespace with it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "init/init.h"
+
+struct init {
+    pid_t program; /* 0 = none runs */
+    pid_t worker;
+};
+
+/* Kept out of the stack; pages are touched only as far as a start needs them. */
+static struct {
+    struct guest_message m;
+    char strings[GUEST_STRINGS_MAX];
+} request;
+
+static void tell(const struct guest_message *m)
+{
+    if (fd_send(GUEST_CONTROL_FD, m, sizeof(*m), NULL, 0) < 0)
+        _exit(1); /* the host is gone */
+}
+
+static void tell_value(enum guest_verb verb, int value)
+{
+    tell(&(struct guest_message){.verb = verb, .value = value});
+}
+
+static void tell_exit(const siginfo_t *info)
+{
+    struct guest_message m = {.verb = GUEST_EXITED};
+    if (info->si_code == CLD_EXITED)
+        m.exit_code = info->si_status;
+    else
+        m.signal = info->si_status;
+    tell(&m);
+}
+
+static void reap(struct init *in)
+{
+    for (;;) {
+        siginfo_t info = {0};
+        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG) < 0 || info.si_pid == 0)
+            return;
+        if (info.si_pid == in->program) {
+            in->program = 0;
+            tell_exit(&info);
+        } else if (info.si_pid == in->worker) {
+            in->worker = 0;
+            tell_value(GUEST_FILES_DONE, info.si_code == CLD_EXITED ? info.si_status : EIO);
+        }
+    }
+}
+
+static void start_worker(struct init *in, const struct guest_message *m, const int fds[2])
+{
+    pid_t pid = in->worker ? -1 : fork();
+    if (pid == 0)
+        _exit(init_files((enum guest_files_op)m->value, fds[0], fds[1]));
+    if (pid < 0)
+        tell_value(GUEST_FILES_DONE, in->worker ? EBUSY : errno);
+    else
+        in->worker = pid;
+}
+
+static void start_program(struct init *in, const int fds[3])
+{
+    pid_t pid = -1;
+    errno = EBUSY;
+    if (!in->program)
+        pid = init_start_program(&request.m, request.strings, fds);
+    tell_value(GUEST_STARTED, pid < 0 ? errno : 0);
+    if (pid > 0)
+        in->program = pid;
+}
+
+static void serve(struct init *in, const int *fds, size_t fd_count)
+{
+    switch ((enum guest_verb)request.m.verb) {
+    case GUEST_START:
+        if (fd_count == 3)
+            start_program(in, fds);
+        break;
+    case GUEST_SIGNAL:
+        if (in->program)
+            kill(-in->program, request.m.value);
+        break;
+    case GUEST_KILL:
+        kill(-1, SIGKILL); /* all but ourselves, and no fork can slip through */
+        break;
+    case GUEST_FILES:
+        if (fd_count == 2)
+            start_worker(in, &request.m, fds);
+        break;
+    case GUEST_READY:
+    case GUEST_STARTED:
+    case GUEST_EXITED:
+    case GUEST_FILES_DONE:
+        break; /* ours to say */
+    }
+}
+
+static void receive(struct init *in)
+{
+    int fds[FD_PASS_MAX];
+    size_t count = 0;
+    ssize_t n = fd_recv(GUEST_CONTROL_FD, &request, sizeof(request), fds, &count);
+    if (n <= 0)
+        _exit(0);
+    if ((size_t)n >= sizeof(request.m) &&
+        request.m.strings_len == (size_t)n - sizeof(request.m))
+        serve(in, fds, count);
+    while (count > 0)
+        close(fds[--count]);
+}
+
+int main(void)
+{
+    sigset_t chld;
+    sigemptyset(&chld);
+    sigaddset(&chld, SIGCHLD);
+    /* The control socket came through exec, and must not go through another. */
+    if (fcntl(GUEST_CONTROL_FD, F_SETFD, FD_CLOEXEC) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0 ||
+        prctl(PR_SET_NAME, "cove-init") < 0 || sigprocmask(SIG_BLOCK, &chld, NULL) < 0)
+        return 1;
+    int signals = signalfd(-1, &chld, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals < 0)
+        return 1;
+    tell_value(GUEST_READY, 0);
+
+    struct init in = {0};
+    struct pollfd sources[2] = {{.fd = GUEST_CONTROL_FD, .events = POLLIN},
+                                {.fd = signals, .events = POLLIN}};
+    for (;;) {
+        if (poll(sources, 2, -1) < 0)
+            continue;
+        if (sources[1].revents) {
+            struct signalfd_siginfo drained;
+            while (read(signals, &drained, sizeof(drained)) > 0)
+                ;
+            reap(&in);
+        }
+        if (sources[0].revents)
+            receive(&in);
+    }
+}

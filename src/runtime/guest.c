@@ -1,0 +1,111 @@
+/* guest.c - datagrams to and from cove-init */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/guest.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/memory.h"
+#include "base/strbuf.h"
+
+struct guest {
+    int fd;
+    struct loop_watch *watch;
+    guest_message_fn fn;
+    void *ctx;
+};
+
+static void on_readable(void *ctx, unsigned events)
+{
+    (void)events;
+    struct guest *g = ctx;
+    struct guest_message m;
+    int fds[FD_PASS_MAX];
+    size_t count;
+    ssize_t n = fd_recv(g->fd, &m, sizeof(m), fds, &count);
+    if (n < 0 && errno == EAGAIN)
+        return;
+    while (count > 0)
+        close(fds[--count]); /* init has none to give */
+    if (n != sizeof(m)) {
+        loop_watch_free(g->watch);
+        g->watch = NULL;
+        g->fn(g->ctx, NULL);
+        return;
+    }
+    g->fn(g->ctx, &m);
+}
+
+int guest_open(struct guest **out, struct loop *loop, int fd, guest_message_fn fn, void *ctx,
+               struct error *err)
+{
+    struct guest *g = xcalloc(1, sizeof(*g));
+    *g = (struct guest){.fd = fd, .fn = fn, .ctx = ctx};
+    if (loop_watch_new(&g->watch, loop, fd, LOOP_READ, on_readable, g, err) < 0) {
+        guest_free(g);
+        return -1;
+    }
+    *out = g;
+    return 0;
+}
+
+void guest_free(struct guest *g)
+{
+    if (!g)
+        return;
+    loop_watch_free(g->watch);
+    close(g->fd);
+    free(g);
+}
+
+static uint32_t add_strings(struct strbuf *b, const char *const *list)
+{
+    uint32_t count = 0;
+    for (; list[count]; count++)
+        strbuf_add(b, list[count], strlen(list[count]) + 1);
+    return count;
+}
+
+int guest_start(struct guest *g, const struct guest_program *p, const int fds[3],
+                struct error *err)
+{
+    scoped_strbuf struct strbuf b;
+    struct guest_message m = {.verb = GUEST_START};
+    strbuf_init(&b, sizeof(m) + GUEST_STRINGS_MAX);
+    strbuf_add(&b, &m, sizeof(m)); /* filled in below */
+    strbuf_add(&b, p->directory, strlen(p->directory) + 1);
+    m.argc = add_strings(&b, p->argv);
+    m.envc = add_strings(&b, p->env);
+    m.strings_len = (uint32_t)(b.len - sizeof(m));
+    if (b.overflow || m.argc > GUEST_ARGS_MAX || m.envc > GUEST_ARGS_MAX)
+        return error_set(err, ERROR_TOO_LARGE,
+                         "arguments and environment are more than %d bytes or %d words",
+                         GUEST_STRINGS_MAX, GUEST_ARGS_MAX);
+    memcpy(b.data, &m, sizeof(m));
+    if (fd_send(g->fd, b.data, b.len, fds, 3) < 0)
+        return error_sys(err, "start the program");
+    return 0;
+}
+
+int guest_files(struct guest *g, enum guest_files_op op, int in_fd, int out_fd, struct error *err)
+{
+    const struct guest_message m = {.verb = GUEST_FILES, .value = (int32_t)op};
+    const int fds[2] = {in_fd, out_fd};
+    if (fd_send(g->fd, &m, sizeof(m), fds, 2) < 0)
+        return error_sys(err, "start the files worker");
+    return 0;
+}
+
+void guest_signal(struct guest *g, int signal)
+{
+    const struct guest_message m = {.verb = GUEST_SIGNAL, .value = signal};
+    (void)!fd_send(g->fd, &m, sizeof(m), NULL, 0);
+}
+
+void guest_kill(struct guest *g)
+{
+    const struct guest_message m = {.verb = GUEST_KILL};
+    (void)!fd_send(g->fd, &m, sizeof(m), NULL, 0);
+}

@@ -1,0 +1,36 @@
+/* guest.h - the host's end of the control socket to cove-init in one sandbox */
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/error.h"
+#include "event/loop.h"
+#include "wire/guest.h"
+
+struct guest;
+
+/* `m` is NULL when the channel is closed or spoke nonsense: the sandbox is of no use any more. */
+typedef void (*guest_message_fn)(void *ctx, const struct guest_message *m);
+
+/* Takes `fd`, even when it fails. */
+MUST_CHECK int guest_open(struct guest **out, struct loop *loop, int fd, guest_message_fn fn,
+                          void *ctx, struct error *err);
+void guest_free(struct guest *guest);
+SCOPED_DEFINE(guest)
+
+/* What to run; NULL-terminated lists, all borrowed. argv[0] is a path inside the sandbox. */
+struct guest_program {
+    const char *directory;
+    const char *const *argv;
+    const char *const *env;
+};
+
+/* Sends a GUEST_START; `fds` are the program's stdin, stdout, stderr and stay the caller's. */
+MUST_CHECK int guest_start(struct guest *guest, const struct guest_program *program,
+                           const int fds[3], struct error *err);
+
+MUST_CHECK int guest_files(struct guest *guest, enum guest_files_op op, int in_fd, int out_fd,
+                           struct error *err);
+
+/* These cannot fail in a way that matters: a dead channel is told by the callback. */
+void guest_signal(struct guest *guest, int signal);
+void guest_kill(struct guest *guest); /* every process but init */

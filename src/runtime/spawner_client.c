@@ -1,0 +1,220 @@
+/* spawner_client.c - one socket, requests by number */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/spawner_client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/memory.h"
+
+#define ARGS_MAX 32
+
+struct request {
+    struct request *next;
+    uint32_t serial;
+    spawner_reply_fn reply;
+    void *ctx;
+};
+
+struct spawner_client {
+    struct loop_watch *watch;
+    int fd;
+    pid_t pid;
+    uint32_t next_serial;
+    struct request *requests;
+    spawner_exited_fn exited;
+    void *ctx;
+};
+
+/* --- starting -------------------------------------------------------------------------------- */
+
+static void build_argv(const struct spawner_settings *s, const char *argv[ARGS_MAX])
+{
+    size_t n = 0;
+    argv[n++] = "cove-spawner";
+    if (s->run_dir) {
+        argv[n++] = "--run-dir";
+        argv[n++] = s->run_dir;
+    }
+    if (s->cgroup_parent) {
+        argv[n++] = "--cgroup-parent";
+        argv[n++] = s->cgroup_parent;
+    }
+    for (const char *const *store = s->stores; *store && n + 3 < ARGS_MAX; store++) {
+        argv[n++] = "--store";
+        argv[n++] = *store;
+    }
+    argv[n] = NULL;
+}
+
+/* With an empty environment: nothing there is meant for a privileged program. */
+static int start_program(const struct spawner_settings *s, int socket, pid_t *pid,
+                         struct error *err)
+{
+    const char *argv[ARGS_MAX];
+    char *const envp[] = {NULL};
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attr;
+    build_argv(s, argv);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attr);
+    /* Out of the terminal's process group: its keys are for us. */
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, socket, SPAWN_CLIENT_FD);
+    int code = posix_spawn(pid, s->program, &actions, &attr, (char *const *)argv, envp);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attr);
+    if (code != 0) {
+        errno = code;
+        return error_sys(err, "start '%s'", s->program);
+    }
+    return 0;
+}
+
+/* --- answers --------------------------------------------------------------------------------- */
+
+static void set_failure(struct error *err, const struct spawn_failure *f)
+{
+    char step[SPAWN_STEP_BYTES + 1] = {0};
+    memcpy(step, f->step, SPAWN_STEP_BYTES);
+    bool is_known = f->code >= 0 && f->code < ERROR_CODE_COUNT;
+    enum error_code code = is_known ? (enum error_code)f->code : ERROR_INTERNAL;
+    if (f->layer >= 0 && f->layer < LAYER_COUNT) {
+        error_set(err, code, "the sandbox cannot be sealed: no %s (%s: %s)",
+                  layer_info((enum layer)f->layer)->name, step, strerror(f->sys_errno));
+        error_hint(err, "run 'cove doctor' to see what this host lacks; --allow-degraded runs "
+                        "with the layers that are left, at tier T3");
+    } else if (f->sys_errno && !strstr(step, ": ")) {
+        error_set(err, code, "%s: %s", step, strerror(f->sys_errno));
+    } else {
+        error_set(err, code, "%s", step);
+    }
+    err->sys_errno = f->sys_errno;
+}
+
+static struct request *take_request(struct spawner_client *c, uint32_t serial)
+{
+    for (struct request **at = &c->requests; *at; at = &(*at)->next) {
+        struct request *r = *at;
+        if (r->serial == serial) {
+            *at = r->next;
+            return r;
+        }
+    }
+    return NULL;
+}
+
+static void on_gone(struct spawner_client *c)
+{
+    struct error err;
+    error_set(&err, ERROR_UNAVAILABLE, "cove-spawner went away");
+    loop_watch_free(c->watch);
+    c->watch = NULL;
+    while (c->requests) {
+        struct request *r = take_request(c, c->requests->serial);
+        r->reply(r->ctx, NULL, -1, &err);
+        free(r);
+    }
+    c->exited(c->ctx, NULL);
+}
+
+static void on_message(struct spawner_client *c, const struct spawn_message *m, int fd)
+{
+    if (!(m->flags & SPAWN_REPLY)) {
+        if (m->verb == SPAWN_EXITED)
+            c->exited(c->ctx, m);
+        return;
+    }
+    struct request *r = take_request(c, m->serial);
+    if (!r)
+        return;
+    struct error err;
+    bool is_failure = m->flags & SPAWN_FAILED;
+    if (is_failure)
+        set_failure(&err, &m->failure);
+    r->reply(r->ctx, is_failure ? NULL : m, fd, is_failure ? &err : NULL);
+    free(r);
+}
+
+static void on_readable(void *ctx, unsigned events)
+{
+    (void)events;
+    struct spawner_client *c = ctx;
+    struct spawn_message m;
+    int fds[FD_PASS_MAX];
+    size_t count;
+    ssize_t n = fd_recv(c->fd, &m, sizeof(m), fds, &count);
+    if (n < 0 && errno == EAGAIN)
+        return;
+    for (size_t i = 1; i < count; i++)
+        close(fds[i]);
+    if (n != sizeof(m))
+        on_gone(c);
+    else
+        on_message(c, &m, count ? fds[0] : -1);
+}
+
+/* --- the interface --------------------------------------------------------------------------- */
+
+int spawner_client_open(struct spawner_client **out, struct loop *loop,
+                        const struct spawner_settings *settings, spawner_reply_fn hello,
+                        spawner_exited_fn exited, void *ctx, struct error *err)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return error_sys(err, "make spawner socket");
+    scoped_fd int ours = pair[0];
+    scoped_fd int theirs = pair[1];
+    pid_t pid;
+    if (start_program(settings, theirs, &pid, err) < 0)
+        return -1;
+
+    struct spawner_client *c = xcalloc(1, sizeof(*c));
+    c->pid = pid;
+    c->fd = take_fd(&ours);
+    c->next_serial = 1;
+    c->exited = exited;
+    c->ctx = ctx;
+    if (loop_watch_new(&c->watch, loop, c->fd, LOOP_READ, on_readable, c, err) < 0) {
+        spawner_client_free(c);
+        return -1;
+    }
+    struct spawn_message m = {.verb = SPAWN_HELLO, .hello = {.version = SPAWN_VERSION}};
+    spawner_client_ask(c, &m, hello, ctx);
+    *out = c;
+    return 0;
+}
+
+void spawner_client_free(struct spawner_client *c)
+{
+    if (!c)
+        return;
+    loop_watch_free(c->watch);
+    while (c->requests)
+        free(take_request(c, c->requests->serial));
+    close(c->fd);
+    while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    free(c);
+}
+
+void spawner_client_ask(struct spawner_client *c, struct spawn_message *m, spawner_reply_fn reply,
+                        void *ctx)
+{
+    struct request *r = xcalloc(1, sizeof(*r));
+    m->serial = c->next_serial++;
+    *r = (struct request){.next = c->requests, .serial = m->serial, .reply = reply, .ctx = ctx};
+    c->requests = r;
+    /* A failed send shows up as the end of the connection, which answers every request. */
+    if (fd_send(c->fd, m, sizeof(*m), NULL, 0) < 0)
+        shutdown(c->fd, SHUT_RDWR);
+}

@@ -1,0 +1,41 @@
+/* spawner_client.h - talks to cove-spawner: starts it, numbers requests, brings the answers back */
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "event/loop.h"
+#include "wire/spawn.h"
+
+struct spawner_client;
+
+struct spawner_settings {
+    const char *program;       /* path of cove-spawner */
+    const char *run_dir;       /* NULL: its own default */
+    const char *cgroup_parent; /* NULL: its own default */
+    const char *const *stores; /* NULL-terminated: directories with images */
+};
+
+/* `m` is the answer, or NULL when the spawner went away or refused: then *err says why. `fd` is the
+ * one that came with the answer, or -1; the callee owns it. */
+typedef void (*spawner_reply_fn)(void *ctx, const struct spawn_message *m, int fd,
+                                 const struct error *err);
+
+/* Pid 1 of a sandbox has ended without being asked to, or the spawner is gone (m is NULL). */
+typedef void (*spawner_exited_fn)(void *ctx, const struct spawn_message *m);
+
+/* Starts the spawner and says hello; the answer to that comes as `hello`. Settings are borrowed for
+ * the call. */
+MUST_CHECK int spawner_client_open(struct spawner_client **out, struct loop *loop,
+                                   const struct spawner_settings *settings, spawner_reply_fn hello,
+                                   spawner_exited_fn exited, void *ctx, struct error *err);
+
+/* Closes the connection: the spawner removes every sandbox and ends; waits for that. Outstanding
+ * requests are dropped without a call. */
+void spawner_client_free(struct spawner_client *client);
+SCOPED_DEFINE(spawner_client)
+
+/* Sends `m` (its serial is filled in here). One answer follows, by `reply`. */
+void spawner_client_ask(struct spawner_client *client, struct spawn_message *m,
+                        spawner_reply_fn reply, void *ctx);

@@ -1,0 +1,127 @@
+/* host.c - the spawner's start: power first, then what every sandbox will share */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "spawner/host.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/parse.h"
+#include "base/scoped.h"
+#include "box/memfile.h"
+#include "box/syscalls.h"
+
+/* cove-init lies beside this program, wherever that is. */
+static int load_init(struct host *host, struct error *err)
+{
+    char path[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - sizeof("cove-init"));
+    if (n < 0)
+        return error_sys(err, "find own program");
+    path[n] = '\0';
+    char *slash = strrchr(path, '/');
+    BUG_ON(!slash);
+    memcpy(slash + 1, "cove-init", sizeof("cove-init"));
+    return memfile_load(&host->init_fd, path, err);
+}
+
+static void open_stores(struct host *host)
+{
+    for (size_t i = 0; i < host->options->stores.count && host->store_count < HOST_STORES_MAX; i++) {
+        int fd = open(host->options->stores.items[i], O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (fd >= 0)
+            host->store_fds[host->store_count++] = fd;
+    }
+}
+
+/* A slot whose lock is free but whose group exists: its spawner crashed. */
+static void remove_stale(void *ctx, unsigned slot)
+{
+    struct host *host = ctx;
+    if (!slot_try(&host->slots, slot))
+        return;
+    struct cgroup cg;
+    struct error err;
+    const struct spawn_limits limits = {.memory_bytes = 1 << 20, .pids = 1, .cpu_milli = 1000};
+    if (cgroup_create(&cg, &host->cgroups, slot, &limits, &err) == 0)
+        cgroup_remove(&cg, &host->cgroups);
+    slot_release(&host->slots, slot);
+}
+
+int host_open(struct host *host, const struct host_options *options, struct error *err)
+{
+    *host = (struct host){.options = options, .init_fd = -1, .slots = {.fd = -1}, .next_id = 1};
+    if (load_init(host, err) < 0)
+        return -1;
+    if (power_gain(&host->power, err) < 0)
+        return -1;
+    open_stores(host); /* in the mount namespace of our own: only its mounts can be cloned */
+    unsigned slots = host->power.uid_count ? host->power.uid_count : SLOT_COUNT_MAX;
+    if (slot_table_open(&host->slots, options->run_dir, slots, err) < 0)
+        return -1;
+    cgroup_tree_open(&host->cgroups, options->cgroup_parent, host->power.is_rootless);
+    cgroup_tree_each(&host->cgroups, remove_stale, host);
+    host->filter_len = seccomp_compile(host->filter);
+    return 0;
+}
+
+void host_close(struct host *host)
+{
+    for (size_t i = 0; i < host->store_count; i++)
+        close(host->store_fds[i]);
+    cgroup_tree_close(&host->cgroups);
+    if (host->slots.fd >= 0)
+        slot_table_close(&host->slots);
+    if (host->init_fd >= 0)
+        close(host->init_fd);
+}
+
+/* Nobody but the store's owner may be able to change an image. */
+static bool is_trusted(int fd)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 && (st.st_uid == 0 || st.st_uid == geteuid()) &&
+           (st.st_mode & 022) == 0;
+}
+
+int host_open_image(const struct host *host, const uint8_t digest[SPAWN_DIGEST_BYTES], int *out,
+                    struct error *err)
+{
+    char name[2 * SPAWN_DIGEST_BYTES + 1];
+    struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
+    format_hex(digest, SPAWN_DIGEST_BYTES, name);
+    for (size_t i = 0; i < host->store_count; i++) {
+        scoped_fd int image = sys_openat2(host->store_fds[i], name, &how);
+        if (image < 0)
+            continue;
+        scoped_fd int root = sys_openat2(image, "rootfs", &how);
+        if (root < 0)
+            continue;
+        if (!is_trusted(image) || !is_trusted(root))
+            return error_set(err, ERROR_DENIED, "image can be written by others");
+        *out = take_fd(&root);
+        return 0;
+    }
+    return error_set(err, ERROR_NOT_FOUND, "open image");
+}
+
+uint32_t host_missing_layers(const struct host *host)
+{
+    static const struct {
+        enum cgroup_controller controller;
+        uint32_t layer;
+    } needed[] = {{CGROUP_MEMORY, LAYER_BIT(CG_MEMORY)},
+                  {CGROUP_PIDS, LAYER_BIT(CG_PIDS)},
+                  {CGROUP_CPU, LAYER_BIT(CG_CPU)}};
+    uint32_t missing = 0;
+    for (size_t i = 0; i < ARRAY_LEN(needed); i++) {
+        if (!cgroup_tree_has(&host->cgroups, needed[i].controller))
+            missing |= needed[i].layer;
+    }
+    return missing;
+}

@@ -1,0 +1,53 @@
+/* host.h - what the spawner found and prepared at its start, for all sandboxes */
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <linux/filter.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/option.h"
+#include "box/cgroup.h"
+#include "box/power.h"
+#include "box/seccomp.h"
+#include "box/slot.h"
+
+#define HOST_STORES_MAX 4
+
+/* From the command line of whoever started us; a client cannot change it. */
+struct host_options {
+    char *run_dir;
+    char *cgroup_parent;
+    struct option_list stores; /* directories with images; earlier ones win */
+    uint64_t max_memory_bytes;
+    uint64_t max_disk_bytes;
+    uint64_t max_inodes;
+    uint64_t max_cpu_milli;
+    uint64_t max_pids;
+    uint64_t max_open_files;
+    uint64_t max_lifetime_ms;
+};
+
+struct host {
+    const struct host_options *options;
+    struct power power;
+    struct cgroup_tree cgroups;
+    struct slot_table slots;
+    int store_fds[HOST_STORES_MAX];
+    size_t store_count;
+    int init_fd; /* cove-init, sealed in memory */
+    struct sock_filter filter[SECCOMP_FILTER_MAX];
+    size_t filter_len;
+    uint64_t next_id;
+};
+
+MUST_CHECK int host_open(struct host *host, const struct host_options *options, struct error *err);
+void host_close(struct host *host);
+
+/* The directory of an image, by digest alone; *out is owned. */
+MUST_CHECK int host_open_image(const struct host *host, const uint8_t digest[SPAWN_DIGEST_BYTES],
+                               int *out, struct error *err);
+
+/* Layers that the host as a whole lacks (cgroup controllers), as a bit set; 0 is good. */
+uint32_t host_missing_layers(const struct host *host);

@@ -1,0 +1,429 @@
+/* main.c - cove-spawner: the only privileged program
+ *
+ * It has one client, on an inherited socket, and takes the verbs of the table below. It parses no
+ * text from that client and follows no path of a sandbox's. Anything unexpected ends the
+ * connection, and with it every sandbox. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/memory.h"
+#include "base/option.h"
+#include "box/memwatch.h"
+#include "box/probe.h"
+#include "spawner/sandbox.h"
+#include "wire/guest.h"
+
+#define REMOVE_RETRY_MS 2
+#define MEMWATCH_MS     10
+
+enum phase { PHASE_NEW = 1 << 0, PHASE_READY = 1 << 1 };
+
+struct spawner {
+    struct host host;
+    struct error start_error; /* told as the answer to hello */
+    bool is_broken;
+    unsigned phase;
+    bool is_stopping;
+    int client_fd;
+    struct sandbox *sandboxes;
+    size_t count;
+    struct pollfd *polls; /* grows with the number of sandboxes */
+    size_t poll_cap;
+};
+
+/* --- answering ------------------------------------------------------------------------------- */
+
+static void answer(struct spawner *s, struct spawn_message *m, const int *fds, size_t fd_count)
+{
+    if (fd_send(s->client_fd, m, sizeof(*m), fds, fd_count) < 0)
+        s->is_stopping = true; /* the client is gone */
+}
+
+static struct spawn_message reply_to(uint32_t serial, enum spawn_verb verb, uint64_t sandbox)
+{
+    return (struct spawn_message){
+        .serial = serial, .verb = verb, .flags = SPAWN_REPLY, .sandbox = sandbox};
+}
+
+static void answer_failure(struct spawner *s, uint32_t serial, enum spawn_verb verb,
+                           const struct spawn_failure *failure)
+{
+    struct spawn_message m = reply_to(serial, verb, 0);
+    m.flags |= SPAWN_FAILED;
+    m.failure = *failure;
+    answer(s, &m, NULL, 0);
+}
+
+static void answer_no_sandbox(struct spawner *s, const struct spawn_message *m)
+{
+    const struct spawn_failure failure = {
+        .code = ERROR_NOT_FOUND, .layer = -1, .step = "no such sandbox"};
+    answer_failure(s, m->serial, (enum spawn_verb)m->verb, &failure);
+}
+
+/* --- the verbs ------------------------------------------------------------------------------- */
+
+static void op_hello(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
+{
+    (void)sb;
+    if (s->is_broken || m->hello.version != SPAWN_VERSION) {
+        struct spawn_failure failure = {
+            .code = s->start_error.code, .sys_errno = s->start_error.sys_errno, .layer = -1};
+        snprintf(failure.step, sizeof(failure.step), "%.47s",
+                 s->is_broken ? s->start_error.msg : "protocol version");
+        answer_failure(s, m->serial, SPAWN_HELLO, &failure);
+        s->is_stopping = true;
+        return;
+    }
+    struct spawn_message reply = reply_to(m->serial, SPAWN_HELLO, 0);
+    reply.hello_reply = (struct spawn_hello_reply){
+        .version = SPAWN_VERSION,
+        .is_rootless = s->host.power.is_rootless,
+        .uid_first = s->host.power.uid_first,
+        .uid_count = s->host.power.uid_count,
+    };
+    s->phase = PHASE_READY;
+    answer(s, &reply, NULL, 0);
+}
+
+static void op_create(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
+{
+    struct spawn_failure failure;
+    if (sandbox_create(&sb, &s->host, &m->create, &failure) < 0) {
+        answer_failure(s, m->serial, SPAWN_CREATE, &failure);
+        return;
+    }
+    sb->create_serial = m->serial;
+    sb->next = s->sandboxes;
+    s->sandboxes = sb;
+    s->count++;
+}
+
+static void op_stats(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
+{
+    struct spawn_message reply = reply_to(m->serial, SPAWN_STATS, sb->id);
+    sandbox_read_stats(sb, &s->host, &reply.stats);
+    answer(s, &reply, NULL, 0);
+}
+
+static void op_kill(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
+{
+    struct spawn_message reply = reply_to(m->serial, SPAWN_KILL, sb->id);
+    sandbox_kill(sb, &s->host);
+    answer(s, &reply, NULL, 0);
+}
+
+static void op_destroy(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
+{
+    sandbox_read_stats(sb, &s->host, &sb->last);
+    sandbox_kill(sb, &s->host);
+    sb->state = SANDBOX_ENDING;
+    sb->destroy_serial = m->serial;
+}
+
+static void op_probe(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
+{
+    (void)sb;
+    struct spawn_message reply = reply_to(m->serial, SPAWN_PROBE, 0);
+    struct error err;
+    unsigned slot;
+    if (slot_acquire(&s->host.slots, &slot, &err) < 0) {
+        const struct spawn_failure failure = {
+            .code = err.code, .layer = -1, .step = "no free slot"};
+        answer_failure(s, m->serial, SPAWN_PROBE, &failure);
+        return;
+    }
+    probe_layers(&reply.probe, &s->host.cgroups, &s->host.power, slot);
+    slot_release(&s->host.slots, slot);
+    answer(s, &reply, NULL, 0);
+}
+
+static void op_ping(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
+{
+    (void)sb;
+    struct spawn_message reply = reply_to(m->serial, SPAWN_PING, 0);
+    answer(s, &reply, NULL, 0);
+}
+
+struct spawn_op {
+    unsigned phases;   /* in which the client may ask this */
+    size_t body_size;  /* behind it, every byte must be zero */
+    bool names_sandbox;
+    void (*run)(struct spawner *s, const struct spawn_message *m, struct sandbox *sb);
+};
+
+static const struct spawn_op ops[SPAWN_VERB_COUNT] = {
+    [SPAWN_HELLO] = {PHASE_NEW, sizeof(struct spawn_hello), false, op_hello},
+    [SPAWN_CREATE] = {PHASE_READY, sizeof(struct spawn_create), false, op_create},
+    [SPAWN_STATS] = {PHASE_READY, 0, true, op_stats},
+    [SPAWN_KILL] = {PHASE_READY, 0, true, op_kill},
+    [SPAWN_DESTROY] = {PHASE_READY, 0, true, op_destroy},
+    [SPAWN_PROBE] = {PHASE_READY, 0, false, op_probe},
+    [SPAWN_PING] = {PHASE_READY, 0, false, op_ping},
+};
+
+static bool is_zero(const uint8_t *bytes, size_t len)
+{
+    uint8_t any = 0;
+    for (size_t i = 0; i < len; i++)
+        any |= bytes[i];
+    return any == 0;
+}
+
+static bool is_well_formed(const struct spawner *s, const struct spawn_message *m)
+{
+    if (m->verb >= SPAWN_VERB_COUNT || m->flags || m->reserved || m->serial == 0)
+        return false;
+    const struct spawn_op *op = &ops[m->verb];
+    return op->run && op->phases & s->phase && op->names_sandbox == (m->sandbox != 0) &&
+           is_zero(m->bytes + op->body_size, SPAWN_BODY_BYTES - op->body_size);
+}
+
+static struct sandbox *find_sandbox(struct spawner *s, uint64_t id)
+{
+    for (struct sandbox *sb = s->sandboxes; sb; sb = sb->next) {
+        if (sb->id == id && sb->state != SANDBOX_ENDING && sb->state != SANDBOX_SEALING)
+            return sb;
+    }
+    return NULL;
+}
+
+static void on_client(struct spawner *s)
+{
+    struct spawn_message m;
+    int fds[FD_PASS_MAX];
+    size_t fd_count;
+    ssize_t n = fd_recv(s->client_fd, &m, sizeof(m), fds, &fd_count);
+    bool has_fds = fd_count > 0;
+    while (fd_count > 0)
+        close(fds[--fd_count]);
+    if (n != sizeof(m) || has_fds || !is_well_formed(s, &m)) {
+        s->is_stopping = true;
+        return;
+    }
+    struct sandbox *sb = m.sandbox ? find_sandbox(s, m.sandbox) : NULL;
+    if (m.sandbox && !sb)
+        answer_no_sandbox(s, &m);
+    else
+        ops[m.verb].run(s, &m, sb);
+}
+
+/* --- what sandboxes do ----------------------------------------------------------------------- */
+
+static void on_report(struct spawner *s, struct sandbox *sb)
+{
+    struct spawn_failure failure;
+    if (sandbox_on_report(sb, &s->host, &failure) < 0) {
+        answer_failure(s, sb->create_serial, SPAWN_CREATE, &failure);
+        sandbox_kill(sb, &s->host);
+    } else if (sb->state == SANDBOX_LIVE) {
+        struct spawn_message m = reply_to(sb->create_serial, SPAWN_CREATE, sb->id);
+        bool has_user_ns = sb->layers & LAYER_BIT(USER_NS);
+        m.create_reply = (struct spawn_create_reply){
+            .layers = sb->layers,
+            .host_uid = sb->plan.uid,
+            .sandbox_uid = has_user_ns ? GUEST_UID : sb->plan.uid,
+        };
+        answer(s, &m, &sb->control_fd, 1);
+    }
+}
+
+static void on_exit_of(struct spawner *s, struct sandbox *sb)
+{
+    sandbox_on_exit(sb, &s->host);
+    if (sb->state == SANDBOX_OVER) {
+        struct spawn_message m = {.verb = SPAWN_EXITED, .sandbox = sb->id};
+        m.stats = sb->last;
+        answer(s, &m, NULL, 0);
+    }
+}
+
+/* --- the loop -------------------------------------------------------------------------------- */
+
+static void remove_ended(struct spawner *s)
+{
+    for (struct sandbox **at = &s->sandboxes; *at;) {
+        struct sandbox *sb = *at, *next = sb->next;
+        struct spawn_message m = reply_to(sb->destroy_serial, SPAWN_DESTROY, sb->id);
+        m.stats = sb->last;
+        if (sb->state == SANDBOX_ENDING && sandbox_try_remove(sb, &s->host)) {
+            *at = next;
+            s->count--;
+            if (m.serial)
+                answer(s, &m, NULL, 0);
+        } else {
+            at = &sb->next;
+        }
+    }
+}
+
+static void check_deadlines(struct spawner *s)
+{
+    int64_t now = clock_now_ns();
+    for (struct sandbox *sb = s->sandboxes; sb; sb = sb->next) {
+        if (sb->is_reaped || sb->state == SANDBOX_ENDING)
+            continue;
+        if (now >= sb->deadline_ns) {
+            sb->lifetime_over = true;
+            sandbox_kill(sb, &s->host);
+        }
+        if (!sb->plan.has_memory_cgroup && sb->state == SANDBOX_LIVE) {
+            uint64_t bytes = memwatch_sum(sb->child.pid, sb->plan.root.storage_fd);
+            sb->memory_seen_bytes = MAX(sb->memory_seen_bytes, bytes);
+            if (bytes > sb->plan.limits.memory_bytes) {
+                sb->killed_for_memory = true;
+                sandbox_kill(sb, &s->host);
+            }
+        }
+    }
+}
+
+static int next_timeout_ms(const struct spawner *s)
+{
+    int64_t wait = INT32_MAX, now = clock_now_ns();
+    for (const struct sandbox *sb = s->sandboxes; sb; sb = sb->next) {
+        if (sb->state == SANDBOX_ENDING && sb->is_reaped)
+            wait = MIN(wait, REMOVE_RETRY_MS);
+        else if (sb->state == SANDBOX_LIVE && !sb->plan.has_memory_cgroup)
+            wait = MIN(wait, MEMWATCH_MS);
+        if (!sb->is_reaped)
+            wait = MIN(wait, MAX((sb->deadline_ns - now) / 1000000 + 1, 0));
+    }
+    return wait == INT32_MAX ? -1 : (int)wait;
+}
+
+static void stop_all(struct spawner *s)
+{
+    for (struct sandbox *sb = s->sandboxes; sb; sb = sb->next) {
+        if (sb->state == SANDBOX_ENDING)
+            continue;
+        sandbox_kill(sb, &s->host);
+        sb->state = SANDBOX_ENDING;
+    }
+}
+
+static void turn(struct spawner *s, int signal_fd)
+{
+    if (s->poll_cap < s->count + 2) {
+        s->poll_cap = 2 * (s->count + 2);
+        s->polls = xrealloc(s->polls, s->poll_cap * sizeof(*s->polls));
+    }
+    size_t n = 0;
+    s->polls[n++] = (struct pollfd){.fd = s->is_stopping ? -1 : s->client_fd, .events = POLLIN};
+    s->polls[n++] = (struct pollfd){.fd = signal_fd, .events = POLLIN};
+    for (struct sandbox *sb = s->sandboxes; sb; sb = sb->next) {
+        int fd = sb->state == SANDBOX_SEALING ? sb->child.report_fd : sb->child.pid_fd;
+        s->polls[n++] = (struct pollfd){.fd = sb->is_reaped ? -1 : fd, .events = POLLIN};
+    }
+    if (poll(s->polls, n, next_timeout_ms(s)) < 0 && errno != EINTR)
+        s->is_stopping = true;
+
+    size_t i = 2;
+    for (struct sandbox *sb = s->sandboxes; sb; sb = sb->next, i++) {
+        if (!s->polls[i].revents)
+            continue;
+        if (sb->state == SANDBOX_SEALING)
+            on_report(s, sb);
+        else
+            on_exit_of(s, sb);
+    }
+    check_deadlines(s);
+    if (s->polls[0].revents)
+        on_client(s);
+    if (s->polls[1].revents)
+        s->is_stopping = true;
+    if (s->is_stopping)
+        stop_all(s);
+    remove_ended(s);
+}
+
+/* Our end comes as a request that leaves nothing behind, or as SIGKILL. */
+static int watch_signals(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGINT, SIG_IGN); /* a key for the client, not for us */
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+#define AT(field) offsetof(struct host_options, field)
+
+static const struct option_row option_rows[] = {
+    {.name = "run-dir", .type = OPTION_STRING, .offset = AT(run_dir), .preset = "/run/cove",
+     .help = "Where spawners share the table of slots"},
+    {.name = "cgroup-parent", .type = OPTION_STRING, .offset = AT(cgroup_parent), .preset = "cove",
+     .help = "Name of the cgroup that holds all sandboxes"},
+    {.name = "store", .type = OPTION_LIST, .offset = AT(stores),
+     .help = "Directory of images; may be repeated"},
+    {.name = "max-memory", .type = OPTION_SIZE, .offset = AT(max_memory_bytes), .preset = "1T",
+     .help = "Most memory that a client may ask for"},
+    {.name = "max-disk", .type = OPTION_SIZE, .offset = AT(max_disk_bytes), .preset = "1T",
+     .help = "Most disk space"},
+    {.name = "max-inodes", .type = OPTION_U64, .offset = AT(max_inodes), .preset = "100000000",
+     .help = "Most files"},
+    {.name = "max-cpus", .type = OPTION_MILLI, .offset = AT(max_cpu_milli), .preset = "1024",
+     .help = "Most cores"},
+    {.name = "max-pids", .type = OPTION_U64, .offset = AT(max_pids), .preset = "100000",
+     .help = "Most processes"},
+    {.name = "max-open-files", .type = OPTION_U64, .offset = AT(max_open_files),
+     .preset = "1048576", .help = "Most open files"},
+    {.name = "max-lifetime", .type = OPTION_DURATION_MS, .offset = AT(max_lifetime_ms),
+     .preset = "720h", .help = "Longest life of a sandbox"},
+};
+
+static int read_options(struct option_set *set, struct host_options *options, int argc,
+                        char **argv, struct error *err)
+{
+    option_set_init(set, option_rows, ARRAY_LEN(option_rows), options);
+    struct option_set *const sets[] = {set};
+    int count = argc - 1;
+    if (option_apply_flags(sets, 1, &count, argv + 1, false, err) < 0)
+        return -1;
+    option_apply_presets(set);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct host_options options = {0};
+    struct option_set set;
+    struct spawner *s = xcalloc(1, sizeof(*s));
+    s->phase = PHASE_NEW;
+    s->client_fd = SPAWN_CLIENT_FD;
+
+    if (read_options(&set, &options, argc, argv, &s->start_error) < 0) {
+        fprintf(stderr, "cove-spawner: %s\n", s->start_error.msg);
+        return 64;
+    }
+    if (fcntl(SPAWN_CLIENT_FD, F_SETFD, FD_CLOEXEC) < 0) {
+        fprintf(stderr, "cove-spawner: is started by cove, with a socket as fd %d\n",
+                SPAWN_CLIENT_FD);
+        return 64;
+    }
+    int signals = watch_signals();
+    prctl(PR_SET_DUMPABLE, 0);
+    s->is_broken = signals < 0 || host_open(&s->host, &options, &s->start_error) < 0;
+
+    while (!s->is_stopping || s->sandboxes)
+        turn(s, signals);
+    host_close(&s->host);
+    option_set_release(&set);
+    free(s->polls);
+    free(s);
+    return 0;
+}

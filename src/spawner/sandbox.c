@@ -1,0 +1,276 @@
+/* sandbox.c - making and removing one sandbox
+ *
+ * The client's numbers are checked here, against limits that it cannot change. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "spawner/sandbox.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/scoped.h"
+#include "wire/guest.h"
+
+#define NS_LAYERS                                                                                  \
+    (LAYER_BIT(PID_NS) | LAYER_BIT(MOUNT_NS) | LAYER_BIT(NET_NS) | LAYER_BIT(IPC_NS) |             \
+     LAYER_BIT(UTS_NS))
+#define CGROUP_LAYERS (LAYER_BIT(CG_MEMORY) | LAYER_BIT(CG_PIDS) | LAYER_BIT(CG_CPU))
+
+static int fail(struct spawn_failure *failure, enum error_code code, int sys_errno, int layer,
+                const char *step)
+{
+    *failure = (struct spawn_failure){.code = code, .sys_errno = sys_errno, .layer = layer};
+    memcpy(failure->step, step, MIN(strlen(step), sizeof(failure->step) - 1));
+    return -1;
+}
+
+static int fail_error(struct spawn_failure *failure, const struct error *err)
+{
+    return fail(failure, err->code, err->sys_errno, -1, err->msg);
+}
+
+/* --- making ---------------------------------------------------------------------------------- */
+
+static int check_limits(const struct host *host, const struct spawn_limits *l,
+                        struct spawn_failure *failure)
+{
+    const struct host_options *o = host->options;
+    const struct {
+        const char *name;
+        uint64_t value, min, max;
+    } rows[] = {
+        {"memory limit", l->memory_bytes, 4 * MIB, o->max_memory_bytes},
+        {"disk limit", l->disk_bytes, 64 * KIB, o->max_disk_bytes},
+        {"inode limit", l->inodes, 16, o->max_inodes},
+        {"cpu limit", l->cpu_milli, 10, o->max_cpu_milli},
+        {"process limit", l->pids, 2, o->max_pids},
+        {"open file limit", l->open_files, 16, o->max_open_files},
+        {"lifetime", l->lifetime_ms, 1, o->max_lifetime_ms},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        if (rows[i].value < rows[i].min || rows[i].value > rows[i].max)
+            return fail(failure, ERROR_INVALID, ERANGE, -1, rows[i].name);
+    }
+    return 0;
+}
+
+static int check_layers(const struct host *host, uint32_t flags, struct spawn_failure *failure)
+{
+    uint32_t missing = host_missing_layers(host);
+    for (int layer = 0; layer < LAYER_COUNT; layer++) {
+        const struct layer_info *info = layer_info((enum layer)layer);
+        enum layer_need need = host->power.is_rootless ? info->as_user : info->as_root;
+        if (missing & 1u << layer && need != LAYER_EXTRA &&
+            !(need == LAYER_NEEDED && flags & SPAWN_ALLOW_DEGRADED))
+            return fail(failure, ERROR_ISOLATION, ENODEV, layer, info->name);
+    }
+    return 0;
+}
+
+static int make_control(struct sandbox *sb, struct error *err)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return error_sys(err, "make control socket");
+    sb->control_fd = pair[0];
+    sb->plan.control_fd = pair[1];
+    /* A start carries up to GUEST_STRINGS_MAX bytes in one datagram. */
+    int size = 2 * GUEST_STRINGS_MAX;
+    setsockopt(sb->control_fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+    return 0;
+}
+
+static void close_fd(int *fd)
+{
+    scoped_close_fd(fd);
+    *fd = -1;
+}
+
+/* What only the child needed. */
+static void drop_plan(struct sandbox *sb)
+{
+    close_fd(&sb->plan.root.image_fd);
+    close_fd(&sb->plan.control_fd);
+    for (int i = 0; i < sb->plan.join_count; i++)
+        close_fd(&sb->plan.join_fds[i]);
+    sb->plan.join_count = 0;
+}
+
+static int build(struct sandbox *sb, struct host *host, const struct spawn_create *r,
+                 struct error *err)
+{
+    struct seal_plan *plan = &sb->plan;
+    bool has_own_uid = host->power.uid_count > 0;
+    plan->is_rootless = host->power.is_rootless;
+    plan->allow_degraded = r->flags & SPAWN_ALLOW_DEGRADED;
+    plan->has_own_uid = has_own_uid;
+    plan->uid = has_own_uid ? host->power.uid_first + sb->slot : 0;
+    plan->limits = r->limits;
+    plan->filter = host->filter;
+    plan->filter_len = host->filter_len;
+    plan->init_fd = host->init_fd;
+    plan->has_memory_cgroup = cgroup_tree_has(&host->cgroups, CGROUP_MEMORY);
+
+    scoped_fd int tree = -1;
+    if (host_open_image(host, r->image, &tree, err) < 0 ||
+        rootfs_prepare(&plan->root, tree, r->limits.disk_bytes, r->limits.inodes, plan->uid, err) < 0)
+        return -1;
+    if (make_control(sb, err) < 0)
+        return -1;
+    plan->join_count = cgroup_open_joins(&sb->cgroup, &host->cgroups, plan->join_fds, err);
+    if (plan->join_count < 0) {
+        plan->join_count = 0;
+        return -1;
+    }
+    return seal_start(&sb->child, plan, err);
+}
+
+static void free_sandbox(struct sandbox *sb)
+{
+    drop_plan(sb);
+    close_fd(&sb->plan.root.storage_fd);
+    close_fd(&sb->control_fd);
+    close_fd(&sb->child.pid_fd);
+    close_fd(&sb->child.report_fd);
+    free(sb);
+}
+
+int sandbox_create(struct sandbox **out, struct host *host, const struct spawn_create *r,
+                   struct spawn_failure *failure)
+{
+    struct error err;
+    if (r->flags & ~(uint32_t)SPAWN_ALLOW_DEGRADED)
+        return fail(failure, ERROR_INVALID, 0, -1, "flags");
+    if (check_limits(host, &r->limits, failure) < 0 || check_layers(host, r->flags, failure) < 0)
+        return -1;
+
+    struct sandbox *sb = xcalloc(1, sizeof(*sb));
+    sb->control_fd = sb->child.pid_fd = sb->child.report_fd = -1;
+    sb->plan.control_fd = sb->plan.root.image_fd = sb->plan.root.storage_fd = -1;
+    if (slot_acquire(&host->slots, &sb->slot, &err) < 0) {
+        free_sandbox(sb);
+        return fail_error(failure, &err);
+    }
+    bool has_cgroup =
+        cgroup_create(&sb->cgroup, &host->cgroups, sb->slot, &r->limits, &err) == 0;
+    if (!has_cgroup || build(sb, host, r, &err) < 0) {
+        if (has_cgroup)
+            cgroup_remove(&sb->cgroup, &host->cgroups);
+        slot_release(&host->slots, sb->slot);
+        free_sandbox(sb);
+        return fail_error(failure, &err);
+    }
+    sb->id = host->next_id++;
+    sb->layers = NS_LAYERS | (CGROUP_LAYERS & ~host_missing_layers(host));
+    sb->deadline_ns = clock_now_ns() + (int64_t)r->limits.lifetime_ms * 1000000;
+    *out = sb;
+    return 0;
+}
+
+int sandbox_on_report(struct sandbox *sb, struct host *host, struct spawn_failure *failure)
+{
+    struct seal_report report;
+    struct error err;
+    ssize_t n = recv(sb->child.report_fd, &report, sizeof(report), MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (n == sizeof(report) && report.event == SEAL_MAP_ME) {
+        if (seal_map_ids(&sb->child, &sb->plan, &err) == 0)
+            return 0;
+        sb->state = SANDBOX_ENDING;
+        return fail(failure, ERROR_ISOLATION, err.sys_errno, LAYER_USER_NS, err.msg);
+    }
+    if (n == sizeof(report) && report.event == SEAL_DONE) {
+        sb->layers |= report.layers;
+        return 0;
+    }
+    if (n == 0 && sb->layers & LAYER_BIT(SECCOMP)) {
+        sb->state = SANDBOX_LIVE;
+        close_fd(&sb->child.report_fd);
+        drop_plan(sb);
+        cgroup_read_stats(&sb->cgroup, &host->cgroups, &sb->baseline);
+        return 0;
+    }
+    sb->state = SANDBOX_ENDING;
+    if (n == sizeof(report) && report.event == SEAL_FAILED) {
+        report.step[sizeof(report.step) - 1] = '\0';
+        return fail(failure, ERROR_ISOLATION, report.sys_errno, report.layer, report.step);
+    }
+    return fail(failure, ERROR_ISOLATION, 0, -1, "the sealing process died");
+}
+
+/* --- looking --------------------------------------------------------------------------------- */
+
+void sandbox_read_stats(struct sandbox *sb, const struct host *host, struct spawn_stats *out)
+{
+    if (sb->state == SANDBOX_OVER || sb->is_reaped) {
+        *out = sb->last;
+        return;
+    }
+    struct spawn_stats s = {.memory_peak_bytes = sb->memory_seen_bytes};
+    struct statfs fs;
+    cgroup_read_stats(&sb->cgroup, &host->cgroups, &s);
+    s.cpu_us -= MIN(s.cpu_us, sb->baseline.cpu_us);
+    if (sb->killed_for_memory)
+        s.oom_kills++;
+    if (fstatfs(sb->plan.root.storage_fd, &fs) == 0) {
+        s.disk_used_bytes = (fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
+        s.disk_free_bytes = fs.f_bfree * (uint64_t)fs.f_bsize;
+        s.inodes_free = fs.f_ffree;
+    }
+    s.lifetime_over = sb->lifetime_over;
+    *out = s;
+}
+
+/* --- ending ---------------------------------------------------------------------------------- */
+
+void sandbox_kill(struct sandbox *sb, const struct host *host)
+{
+    if (sb->is_reaped)
+        return;
+    /* The end of its pid 1 takes the whole pid namespace; the cgroup is the second hand. */
+    syscall(SYS_pidfd_send_signal, sb->child.pid_fd, SIGKILL, NULL, 0);
+    cgroup_kill(&sb->cgroup, &host->cgroups);
+}
+
+void sandbox_on_exit(struct sandbox *sb, struct host *host)
+{
+    siginfo_t info = {0};
+    struct rusage usage = {0};
+    if (sb->is_reaped ||
+        syscall(SYS_waitid, P_PIDFD, sb->child.pid_fd, &info, WEXITED | WNOHANG, &usage) < 0 ||
+        info.si_pid == 0)
+        return;
+    sandbox_read_stats(sb, host, &sb->last);
+    sb->last.is_over = 1;
+    /* Without a cgroup that counts it, what pid 1 reaped is what was used. */
+    if (sb->last.cpu_us == 0)
+        sb->last.cpu_us = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 +
+                          (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+    if (sb->last.memory_peak_bytes == 0)
+        sb->last.memory_peak_bytes = (uint64_t)usage.ru_maxrss * 1024;
+    sb->is_reaped = true;
+    if (sb->state == SANDBOX_LIVE)
+        sb->state = SANDBOX_OVER;
+}
+
+bool sandbox_try_remove(struct sandbox *sb, struct host *host)
+{
+    if (!sb->is_reaped)
+        return false;
+    close_fd(&sb->plan.root.storage_fd); /* its pages are charged to the group that goes */
+    if (!cgroup_remove(&sb->cgroup, &host->cgroups))
+        return false;
+    slot_release(&host->slots, sb->slot);
+    free_sandbox(sb);
+    return true;
+}

@@ -1,0 +1,61 @@
+/* sandbox.h - one sandbox as the spawner keeps it, from the clone to the last trace
+ *
+ * SEALING -> LIVE -> ENDING -> gone. Every path out goes through sandbox_end(), which kills, reaps,
+ * removes the cgroup and frees the slot, in that order, waiting for the kernel where it must. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "box/seal.h"
+#include "spawner/host.h"
+
+enum sandbox_state {
+    SANDBOX_SEALING,
+    SANDBOX_LIVE,
+    SANDBOX_OVER,   /* pid 1 is reaped; cgroup and slot are kept for the last look at the counters */
+    SANDBOX_ENDING, /* to be removed */
+};
+
+struct sandbox {
+    struct sandbox *next;
+    uint64_t id;
+    enum sandbox_state state;
+    unsigned slot;
+    struct cgroup cgroup;
+    struct seal_plan plan;
+    struct seal_child child;
+    bool is_reaped;
+    uint32_t layers;
+    int control_fd; /* the host's end: goes to the client, and a copy stays */
+    int64_t deadline_ns;
+    bool lifetime_over;
+    bool killed_for_memory;      /* by the watch that stands in for a memory cgroup */
+    uint64_t memory_seen_bytes;  /* its highest sum */
+    struct spawn_stats baseline; /* when it was sealed */
+    struct spawn_stats last;     /* when it was over */
+    uint32_t create_serial;
+    uint32_t destroy_serial; /* 0: nobody waits for the end */
+};
+
+/* Checks the request, makes everything, clones. The sandbox is SEALING then. On failure *failure
+ * says why and nothing is left. */
+MUST_CHECK int sandbox_create(struct sandbox **out, struct host *host, const struct spawn_create *r,
+                              struct spawn_failure *failure);
+
+/* Something came from the sealing child. Answers -1 with *failure when the seal failed: then the
+ * sandbox is ENDING. It is LIVE when it worked. */
+MUST_CHECK int sandbox_on_report(struct sandbox *sb, struct host *host,
+                                 struct spawn_failure *failure);
+
+void sandbox_kill(struct sandbox *sb, const struct host *host);
+
+/* pid 1 has ended (its pidfd says so). */
+void sandbox_on_exit(struct sandbox *sb, struct host *host);
+
+void sandbox_read_stats(struct sandbox *sb, const struct host *host, struct spawn_stats *out);
+
+/* One try to remove what is left; true when all of it is gone and `sb` was freed. */
+bool sandbox_try_remove(struct sandbox *sb, struct host *host);

@@ -1,0 +1,61 @@
+/* guest.h - the protocol between a host client and cove-init, pid 1 of a sandbox
+ *
+ * A SOCK_SEQPACKET pair; each datagram is one struct guest_message, for GUEST_START followed by the
+ * program's strings. cove-init is our code, but it lives inside: what it says of an exit is believed
+ * (the tenant can neither signal, trace nor impersonate it), what it relays of files is content. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdint.h>
+
+#define GUEST_CONTROL_FD   3
+#define GUEST_STRINGS_MAX  (160 * 1024) /* bytes of argv, environment and directory of one start */
+#define GUEST_ARGS_MAX     1024         /* most arguments, and most variables */
+#define GUEST_PATH_MAX     4096
+#define GUEST_UID          1000 /* what code inside sees where user namespaces are to be had */
+#define GUEST_WORKSPACE    "/workspace"
+
+enum guest_verb {
+    GUEST_READY = 1, /* from init: sealed and waiting */
+    GUEST_START,     /* fds: stdin, stdout, stderr. Strings: cwd, argv..., env..., each NUL-ended */
+    GUEST_STARTED,   /* from init: value = 0, or the errno of exec */
+    GUEST_EXITED,    /* from init: the program's end, as waitid() tells it */
+    GUEST_SIGNAL,    /* value: to the program's process group */
+    GUEST_KILL,      /* every process but init, at once; the program's end follows */
+    GUEST_FILES,     /* value: enum guest_files_op; fds: in, out */
+    GUEST_FILES_DONE /* from init: value = 0, or an errno */
+};
+
+enum guest_files_op {
+    GUEST_FILES_PUT = 1, /* `in` brings entries with content; they keep their mtime */
+    GUEST_FILES_LIST,    /* `out` gets one entry per file of the workspace, no content */
+    GUEST_FILES_GET      /* `in` brings entries that name files, `out` gets them with content */
+};
+
+struct guest_message {
+    uint32_t verb;
+    int32_t value;
+    int32_t exit_code; /* EXITED: when it exited */
+    int32_t signal;    /* EXITED: when a signal ended it */
+    uint32_t argc;     /* START */
+    uint32_t envc;
+    uint32_t strings_len;
+    uint32_t reserved;
+};
+
+enum guest_file_flags {
+    GUEST_FILE_END = 1 << 0,       /* last of the stream; no path */
+    GUEST_FILE_TRUNCATED = 1 << 1, /* with END: there was more than the worker lists */
+    GUEST_FILE_MISSING = 1 << 2,   /* GET: could not be read as a regular file; no content */
+};
+
+/* In front of each file of a stream; then path_len bytes of path, then (PUT, GET) size bytes. */
+struct guest_file {
+    uint32_t flags;
+    uint32_t mode; /* st_mode: type and permissions */
+    uint32_t path_len;
+    uint32_t reserved;
+    uint64_t size;
+    int64_t mtime_ns;
+    int64_t ctime_ns;
+};

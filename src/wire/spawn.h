@@ -1,0 +1,127 @@
+/* spawn.h - the protocol between an unprivileged client and cove-spawner
+ *
+ * A SOCK_SEQPACKET pair carries messages of exactly SPAWN_MESSAGE_BYTES, numbered by the client; the
+ * answer to request n is the message with serial n and SPAWN_REPLY set. The spawner also sends
+ * SPAWN_EXITED on its own, with serial 0. No message holds a path or any text that the spawner
+ * would have to parse: an image is named by its digest, a sandbox by the number that its creation
+ * answered. Anything unexpected (size, verb, phase, fds, flags) ends the connection. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdint.h>
+
+#include "wire/layer.h"
+
+#define SPAWN_VERSION       1
+#define SPAWN_MESSAGE_BYTES 256
+#define SPAWN_BODY_BYTES    (SPAWN_MESSAGE_BYTES - 24)
+#define SPAWN_DIGEST_BYTES  32
+#define SPAWN_CLIENT_FD     3 /* where cove-spawner finds its end of the pair */
+
+enum spawn_verb {
+    SPAWN_HELLO = 1, /* who is there; must come first */
+    SPAWN_CREATE,    /* make a sandbox; the answer carries the control socket to its cove-init */
+    SPAWN_STATS,     /* what the sandbox has used so far */
+    SPAWN_KILL,      /* kill everything in the sandbox, at once; its end follows as SPAWN_EXITED */
+    SPAWN_DESTROY,   /* kill, and remove every trace; answered when all is gone, with last stats */
+    SPAWN_PROBE,     /* try each layer once */
+    SPAWN_PING,
+    SPAWN_EXITED, /* from the spawner: pid 1 of the sandbox has ended */
+    SPAWN_VERB_COUNT
+};
+
+enum spawn_flags {
+    SPAWN_REPLY = 1 << 0,
+    SPAWN_FAILED = 1 << 1, /* the body is a struct spawn_failure */
+};
+
+struct spawn_hello {
+    uint32_t version;
+};
+
+struct spawn_hello_reply {
+    uint32_t version;
+    uint32_t is_rootless;
+    uint32_t uid_first; /* host uids that sandboxes use; equal when they share the caller's */
+    uint32_t uid_count;
+};
+
+struct spawn_limits {
+    uint64_t memory_bytes;
+    uint64_t disk_bytes; /* workspace, /tmp and /dev/shm together */
+    uint64_t inodes;
+    uint32_t cpu_milli; /* thousandths of a core */
+    uint32_t pids;
+    uint32_t open_files;
+    uint32_t lifetime_ms; /* the spawner kills the sandbox after this, whatever the client does */
+};
+
+enum spawn_create_flags {
+    SPAWN_ALLOW_DEGRADED = 1 << 0, /* layers that are NEEDED may be missing */
+};
+
+struct spawn_create {
+    uint8_t image[SPAWN_DIGEST_BYTES];
+    struct spawn_limits limits;
+    uint32_t flags;
+};
+
+struct spawn_create_reply {
+    uint32_t layers; /* bit set of enum layer: what seals this sandbox */
+    uint32_t host_uid;
+    uint32_t sandbox_uid; /* the uid that code inside sees */
+};
+
+/* The zero of every counter is the moment in which the sandbox was sealed. */
+struct spawn_stats {
+    uint64_t cpu_us;
+    uint64_t memory_peak_bytes;
+    uint64_t disk_used_bytes;
+    uint64_t disk_free_bytes;
+    uint64_t inodes_free;
+    uint32_t oom_kills;
+    uint32_t pids_refused; /* how often a new process met the limit */
+    uint32_t pids_now;
+    uint32_t is_over; /* pid 1 has ended */
+    uint32_t lifetime_over;
+};
+
+enum spawn_probe_state { SPAWN_PROBE_MISSING, SPAWN_PROBE_HOLDS, SPAWN_PROBE_WEAKER };
+
+struct spawn_probe_reply {
+    struct {
+        uint8_t state;
+        uint8_t sys_errno;
+    } layers[LAYER_COUNT];
+    uint8_t landlock_abi;
+    uint8_t cgroup_version; /* 0 none, 1, 2; 3 = version 1 with an empty version 2 tree */
+};
+
+#define SPAWN_STEP_BYTES 48
+
+struct spawn_failure {
+    int32_t code; /* enum error_code */
+    int32_t sys_errno;
+    int32_t layer;               /* the layer that could not be had, or -1 */
+    char step[SPAWN_STEP_BYTES]; /* a constant text of the spawner's: "mount /proc" */
+};
+
+struct spawn_message {
+    uint32_t serial;
+    uint16_t verb;
+    uint16_t flags;
+    uint64_t sandbox; /* 0 where the verb names none */
+    uint64_t reserved; /* 0 */
+    union {
+        uint8_t bytes[SPAWN_BODY_BYTES];
+        struct spawn_hello hello;
+        struct spawn_hello_reply hello_reply;
+        struct spawn_create create;
+        struct spawn_create_reply create_reply;
+        struct spawn_stats stats;
+        struct spawn_probe_reply probe;
+        struct spawn_failure failure;
+    };
+};
+
+_Static_assert(sizeof(struct spawn_message) == SPAWN_MESSAGE_BYTES, "fixed size on the wire");
