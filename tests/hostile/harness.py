@@ -8,6 +8,7 @@ import json
 import os
 import pty
 import pwd
+import resource
 import secrets
 import signal
 import socket
@@ -24,6 +25,7 @@ import host
 HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE / "programs"
 SLACK_SECONDS = 20.0
+FILE_SIZE_MAX = 1 << 30
 PR_SET_CHILD_SUBREAPER = 36
 LANGUAGES = {".py": "python", ".sh": "bash", ".js": "javascript", ".c": "bash"}
 
@@ -293,7 +295,7 @@ class Running:
         self.process = subprocess.Popen(
             argv, stdin=self._open_stdin(), stdout=self._out, stderr=self._err, pass_fds=leaks,
             env=cove.environment(), cwd=cove.doors.cwd, start_new_session=True,
-            preexec_fn=self._take_terminal if stdin == "tty" else None)
+            preexec_fn=self._prepare)
         for fd in leaks:
             os.close(fd)
         cove.children.add(self.process.pid)
@@ -311,8 +313,11 @@ class Running:
             return self.slave
         return subprocess.DEVNULL
 
-    def _take_terminal(self) -> None:
-        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    def _prepare(self) -> None:
+        """In the child: a `cove` that copies out too much dies of it, not the host's disk."""
+        resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_SIZE_MAX, FILE_SIZE_MAX))
+        if self.stdin == "tty":
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
     def _sample(self) -> None:
         """Keeps the largest resident size of each program that runs outside the sandbox."""

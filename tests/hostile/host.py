@@ -8,6 +8,7 @@ from pathlib import Path
 
 SANDBOX_UIDS = range(1_900_000_000, 1_900_065_536)
 STATE_DIR = "/run/cove"
+STATE_FILES = {"slots"}  # stay between runs
 SHARED_DIRS = ("/tmp", "/var/tmp", "/dev/shm", "/run")
 
 
@@ -156,5 +157,5 @@ def temporary_files(private: list[Path], users: set[int]) -> set[str]:
             if ours and not entry.name.startswith("cove-hostile-"):
                 found.add(entry.path)
     for path, names, leaves in os.walk(STATE_DIR):
-        found.update(os.path.join(path, name) for name in names + leaves)
+        found.update(os.path.join(path, name) for name in names + leaves if name not in STATE_FILES)
     return found

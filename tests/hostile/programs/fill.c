@@ -6,7 +6,8 @@
 #include <sys/shm.h>
 #include <sys/socket.h>
 
-enum { CHUNK_BYTES = 16 << 20, CHUNKS_MAX = 512 }; /* 8 GB in all */
+/* 1 GB in all: far above any limit the runner sets, and nothing to a host that sets none. */
+enum { CHUNK_BYTES = 16 << 20, CHUNKS_MAX = 64, FILES = 8 };
 
 static void stop(const char *what, int got)
 {
@@ -16,25 +17,26 @@ static void stop(const char *what, int got)
     exit(finish());
 }
 
-static void fill_fd(int fd, const char *what)
+/* Writes one file's share of the whole; `before` chunks are filled already. */
+static void fill_fd(int fd, const char *what, int before)
 {
     static char block[1 << 20];
     memset(block, 'x', sizeof block);
-    for (int i = 0; i < CHUNKS_MAX; i++) {
+    for (int i = 0; i < CHUNKS_MAX / FILES; i++) {
         for (int done = 0; done < CHUNK_BYTES; done += (int)sizeof block) {
             if (write(fd, block, sizeof block) != (ssize_t)sizeof block)
-                stop(what, i);
+                stop(what, before + i);
         }
     }
 }
 
 static void fill_memfd(void)
 {
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < FILES; i++) {
         int fd = memfd_create("fill", MFD_ALLOW_SEALING);
         if (fd < 0)
-            stop("memfd", i);
-        fill_fd(fd, "memfd");
+            stop("memfd", i * CHUNKS_MAX / FILES);
+        fill_fd(fd, "memfd", i * CHUNKS_MAX / FILES);
     }
 }
 
@@ -62,33 +64,32 @@ static void fill_sysv(void)
 
 static void fill_posix(const char *dir)
 {
-    for (int i = 0; i < CHUNKS_MAX; i++) {
+    for (int i = 0; i < FILES; i++) {
         char path[64];
         snprintf(path, sizeof path, "%s/fill-%d", dir, i);
         int fd = open(path, O_CREAT | O_WRONLY, 0600);
         if (fd < 0)
-            stop("posix", i);
-        fill_fd(fd, "posix");
+            stop("posix", i * CHUNKS_MAX / FILES);
+        fill_fd(fd, "posix", i * CHUNKS_MAX / FILES);
     }
 }
 
 static void fill_sockets(void)
 {
     static char block[1 << 16];
-    int pairs = 0, size = 16 << 20;
-    for (; pairs < 100000; pairs++) {
+    int size = 16 << 20;
+    long long filled = 0;
+    while (filled < (long long)CHUNKS_MAX * CHUNK_BYTES) {
         int pair[2];
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) < 0)
-            break;
+            stop("sockets", (int)(filled / CHUNK_BYTES));
         for (int side = 0; side < 2; side++) {
+            ssize_t n;
             setsockopt(pair[side], SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
-            while (write(pair[side], block, sizeof block) > 0)
-                ;
+            while ((n = write(pair[side], block, sizeof block)) > 0)
+                filled += n;
         }
     }
-    int error = errno;
-    fact("socket_pairs", "%d", pairs);
-    say_errno("sockets", error);
 }
 
 int main(int argc, char **argv)
@@ -107,5 +108,6 @@ int main(int argc, char **argv)
         fill_posix("/tmp");
     else if (strcmp(mode, "sockets") == 0)
         fill_sockets();
-    return finish();
+    errno = 0;
+    stop("nothing-stopped-it", CHUNKS_MAX);
 }

@@ -1,5 +1,4 @@
 """C103: what must differ between two fresh interpreters."""
-import ctypes
 import os
 import random
 import tempfile
@@ -11,7 +10,8 @@ fact("random", random.random())
 fact("hash", hash("hostile"))
 fact("uuid", uuid.uuid4())
 fact("urandom", os.urandom(8).hex())
-fact("address", hex(ctypes.cast(ctypes.CDLL(None).malloc, ctypes.c_void_p).value))
+with open("/proc/self/maps") as maps:
+    fact("libc", next(line.split("-")[0] for line in maps if "libc.so" in line))
 fact("temporary", os.path.basename(tempfile.mktemp()))
 with open("/proc/self/auxv", "rb") as auxv:
     fact("auxv", auxv.read().hex())

@@ -6,6 +6,7 @@ from guard import attempt, fact, finish
 for name, size in (("sparse-1g", 1 << 30), ("sparse-1t", 1 << 40), ("sparse-8e", (1 << 63) - 1)):
     fd = os.open(name, os.O_CREAT | os.O_WRONLY, 0o600)
     attempt(f"truncate.{name}", os.ftruncate, fd, size)
-    attempt(f"allocate.{name}", os.posix_fallocate, fd, 0, size)
+    # Room is really taken here, so only as much as any host can spare.
+    attempt(f"allocate.{name}", os.posix_fallocate, fd, 0, 200 << 20)
     fact(f"size.{name}", os.fstat(fd).st_size)
 finish()
