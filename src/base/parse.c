@@ -10,6 +10,8 @@
 
 #include "base/macros.h"
 
+#define WHOLE_MAX (UINT64_MAX / 1000 - 1) /* what parse_milli() can hold in thousandths */
+
 static bool parse_digits(const char **text, uint64_t *out)
 {
     const char *p = *text;
@@ -61,7 +63,7 @@ bool parse_size(const char *text, uint64_t *out)
 bool parse_milli(const char *text, uint64_t *out)
 {
     uint64_t whole, milli = 0;
-    if (!parse_digits(&text, &whole) || whole > UINT64_MAX / 1000 - 1)
+    if (!parse_digits(&text, &whole) || whole > WHOLE_MAX)
         return false;
     if (*text == '.') {
         text++;
@@ -104,7 +106,10 @@ bool parse_duration_ms(const char *text, uint64_t *out)
             continue;
         if (__builtin_mul_overflow(milli, units[i].num, &ms))
             return false;
-        *out = ms / units[i].den;
+        ms /= units[i].den;
+        if (ms > WHOLE_MAX) /* written in ms, it could not be read again */
+            return false;
+        *out = ms;
         return true;
     }
     return false;

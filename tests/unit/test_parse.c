@@ -68,6 +68,8 @@ static const struct number_case numbers[] = {
     {"refuses a unit of time alone", parse_duration_ms, NULL, "ms", false},
     {"refuses a negative time", parse_duration_ms, NULL, "-1s", false},
     {"refuses a time that overflows", parse_duration_ms, NULL, "18446744073709551h", false},
+    {"refuses a time that could not be written again", parse_duration_ms, NULL,
+     "84744073700010.129", false},
     {"refuses a time of forty digits", parse_duration_ms, NULL,
      "0000000000000000000000000000000000000001", false},
 };
