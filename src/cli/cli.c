@@ -73,20 +73,22 @@ int cli_misuse(const struct cli *cli, const char *fmt, ...)
     return cli_fail(cli, &err);
 }
 
-/* Owned path of `near` or `installed`, both relative to our own folder: the first that exists. */
-static char *find_beside(const struct cli *cli, const char *near, const char *installed)
+/* Owned path, relative to our own folder: `installed` when that exists, else `near`, as in a build
+ * tree. Never the other way: an installed program must not take up what happens to lie beside it.
+ */
+static char *find_beside(const struct cli *cli, const char *installed, const char *near)
 {
-    char *path = xasprintf("%s/%s", cli->exe_dir, near);
+    char *path = xasprintf("%s/%s", cli->exe_dir, installed);
     if (access(path, F_OK) == 0)
         return path;
     free(path);
-    return xasprintf("%s/%s", cli->exe_dir, installed);
+    return xasprintf("%s/%s", cli->exe_dir, near);
 }
 
 char *cli_program_path(const struct cli *cli, const char *name)
 {
     scoped_free char *installed = xasprintf("../" COVE_LIBEXEC "/cove/%s", name);
-    return find_beside(cli, name, installed);
+    return find_beside(cli, installed, name);
 }
 
 char *cli_spawner_path(const struct cli *cli)
@@ -99,5 +101,5 @@ char *cli_recipes_dir(const struct cli *cli)
 {
     return cli->config.recipes_dir
                ? xstrdup(cli->config.recipes_dir)
-               : find_beside(cli, "../images", "../" COVE_DATADIR "/cove/images");
+               : find_beside(cli, "../" COVE_DATADIR "/cove/images", "../images");
 }

@@ -45,8 +45,8 @@ MUST_CHECK int cli_fail(const struct cli *cli, const struct error *err);
 /* The same for a misuse that the command finds by itself. */
 MUST_CHECK int cli_misuse(const struct cli *cli, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-/* Where helper programs and recipes are: the configured path, else beside the running program in a
- * build tree, else where `meson install` puts them relative to it. Owned by the caller. */
+/* Where helper programs and recipes are: the configured path, else where `meson install` puts them
+ * relative to the running program, else beside it as in a build tree. Owned by the caller. */
 char *cli_program_path(const struct cli *cli, const char *name); /* "cove-init" */
 char *cli_spawner_path(const struct cli *cli);
 char *cli_recipes_dir(const struct cli *cli);
