@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs in the machine, as root: does the checks of one machine and prints a line for each.
+
+Nothing but this program runs there, so that whatever is new after a run was left behind by it.
+"""
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import pwd
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import machines
+
+COVE = "/payload/bin/cove"
+CGROUPS = pathlib.Path("/sys/fs/cgroup")
+DELEGATED_CGROUP = CGROUPS / "delegated"
+SLOWNESS_S = 90  # what an emulated processor may add to the time of any command
+SETTLE_S = 5  # until a process that has ended is gone
+KERNEL_THREADS = 2  # parent of all of them
+
+
+class Failure(Exception):
+    """A check does not hold; the text says what was seen instead."""
+
+
+def expect(is_true, text):
+    if not is_true:
+        raise Failure(text)
+
+
+# --- starting Cove -------------------------------------------------------------------------------
+
+def become(who):
+    """-> what a child does before it executes Cove"""
+    if who == machines.ROOT:
+        return None
+    user = pwd.getpwnam("cove")
+
+    def change():
+        if who == machines.DELEGATED:
+            (DELEGATED_CGROUP / "cgroup.procs").write_text("0")
+        os.setgroups([])
+        os.setgid(user.pw_gid)
+        os.setuid(user.pw_uid)
+
+    return change
+
+
+def environment(who):
+    env = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+    if who == machines.ROOT:
+        return dict(env, HOME="/root")
+    return dict(env, HOME="/home/cove", USER="cove", XDG_RUNTIME_DIR="/run/user/1000")
+
+
+def cove(who, *arguments, limit_s=0):
+    """-> a CompletedProcess. Output goes to files: a pipe ends only with all who hold it, and a
+    process that Cove left running would look like Cove being slow."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        try:
+            done = subprocess.run([COVE, *arguments], env=environment(who), preexec_fn=become(who),
+                                  cwd="/tmp", stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                                  timeout=limit_s + SLOWNESS_S)
+        except subprocess.TimeoutExpired:
+            raise Failure(f"cove {arguments[0]} hung for {limit_s + SLOWNESS_S} s") from None
+        for stream in (out, err):
+            stream.seek(0)
+        done.stdout, done.stderr = out.read(), err.read()
+        return done
+
+
+def parse(done, what):
+    try:
+        return json.loads(done.stdout)
+    except ValueError:
+        raise Failure(f"{what} printed no JSON: exit {done.returncode}, {done.stdout[-300:]!r}, "
+                      f"{done.stderr[-500:]!r}") from None
+
+
+def delegate_cgroup():
+    """Gives the user a cgroup as a service manager would."""
+    controllers = (CGROUPS / "cgroup.controllers").read_text().split()
+    for name in ("memory", "pids", "cpu"):
+        if name in controllers:
+            (CGROUPS / "cgroup.subtree_control").write_text(f"+{name}")
+    user = pwd.getpwnam("cove")
+    DELEGATED_CGROUP.mkdir(exist_ok=True)
+    for name in ("", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"):
+        os.chown(DELEGATED_CGROUP / name, user.pw_uid, user.pw_gid)
+
+
+# --- what is there -------------------------------------------------------------------------------
+
+def processes():
+    """All but the kernel's own, as {pid: name}"""
+    found = {}
+    for entry in os.listdir("/proc"):
+        try:
+            stat = pathlib.Path("/proc", entry, "stat").read_text() if entry.isdigit() else ""
+        except OSError:
+            continue
+        if not stat:
+            continue
+        name, rest = stat.split("(", 1)[1].rsplit(")", 1)
+        parent = int(rest.split()[1])
+        if parent != KERNEL_THREADS and int(entry) != KERNEL_THREADS:
+            found[int(entry)] = name
+    return found
+
+
+def cgroups():
+    """Those of single sandboxes, and others with something in them; empty parents may stay."""
+    found = set()
+    for path, _, _ in os.walk(CGROUPS):
+        try:
+            populated = pathlib.Path(path, "cgroup.procs").read_text() != ""
+        except OSError:
+            continue
+        if populated or os.path.basename(path).isdigit():
+            found.add(f"cgroup {path}")
+    return found
+
+
+def mounts():
+    with open("/proc/self/mountinfo", encoding="utf-8") as lines:
+        return {f"mount {line.split()[4]} ({line.split(' - ')[1].split()[0]})" for line in lines}
+
+
+def things():
+    return {f"process {pid} ({name})" for pid, name in processes().items()} | cgroups() | mounts()
+
+
+def left_behind(before):
+    """What is new, once all that is about to end has had time for it"""
+    end = time.monotonic() + SETTLE_S
+    while (left := things() - before) and time.monotonic() < end:
+        pass
+    return sorted(left)
+
+
+# --- one function for each kind of check ---------------------------------------------------------
+
+def layers_of(report):
+    return {layer["name"]: layer for layer in report["layers"]}
+
+
+def check_doctor(check):
+    done = cove(check.who, "doctor", "--json")
+    report = parse(done, "doctor")
+    layers = layers_of(report)
+    not_held = [name for name, layer in layers.items() if not layer["holds"]]
+    expect(report["tier"] == check.tier, f"tier {report['tier']}, not held: {not_held}")
+    is_default = check.tier in ("T1", "T2")
+    expect((done.returncode == 0) == is_default, f"exit code {done.returncode}")
+    for name in check.holding:
+        expect(layers[name]["holds"] is True, f"{name} does not hold: {layers[name]}")
+    for name in check.missing:
+        layer = layers[name]
+        expect(layer["holds"] is False, f"{name} is said to hold: {layer}")
+        expect(layer["required"] == (not is_default), f"{name}: required is {layer['required']}")
+        expect(layer["hint"], f"{name} has no hint")
+    text = cove(check.who, "doctor")
+    expect((text.returncode == 0) == is_default, f"exit code {text.returncode} without --json")
+    for name in check.missing:
+        expect(name in text.stdout, f"{name} is not in {text.stdout!r}")
+
+
+def ended_as_expected(check, result):
+    kind = (result["reason"] or {}).get("kind")
+    if kind is None and check.stderr is not None:
+        return check.stderr in result["stderr"] and result["exit_code"] != 0
+    if kind is None:
+        return None in check.kinds and result["exit_code"] == 0 and result["state"] == "completed"
+    return kind in check.kinds and result["state"] in ("failed", "timeout")
+
+
+def check_run(check):
+    done = cove(check.who, "run", "--json", "-l", check.language, "--timeout", str(check.timeout_s),
+                *check.options, "-c", check.code, limit_s=check.timeout_s)
+    result = parse(done, "run")
+    seen = {name: result.get(name) for name in ("state", "exit_code", "signal", "reason", "stdout")}
+    seen["stderr"] = result["stderr"][-500:]
+    expect(ended_as_expected(check, result), f"ended as {seen}; {done.stderr[-300:]!r}")
+    expect(check.stdout in (None, result["stdout"]), f"ended as {seen}")
+
+
+def check_refused(check):
+    hints = layers_of(parse(cove(check.who, "doctor", "--json"), "doctor"))
+    done = cove(check.who, "run", *check.options, "-c", "print('started')")
+    expect("started" not in done.stdout, "the program was started")
+    expect(done.returncode != 0, "exit code 0")
+    # Which of several missing layers is named first does not matter; one must be, with its hint.
+    named = [name for name in check.layers if name in done.stderr]
+    expect(named, f"no missing layer is named in {done.stderr!r}")
+    expect(any(hints[name]["hint"] in done.stderr for name in named), f"no hint in {done.stderr!r}")
+
+
+KINDS = {
+    machines.Doctor: (check_doctor, lambda c: f"doctor says {c.tier or 'no tier'}"
+                      + (f" without {', '.join(c.missing)}" if c.missing else "")),
+    machines.Run: (check_run, lambda c: " ".join(
+        [c.title, *(o for o in c.options if o == "--allow-degraded")])),
+    machines.Refused: (check_refused, lambda c: " ".join(["run is refused", *c.options])),
+}
+
+
+def perform(run, check):
+    """-> what is wrong: with the check, and with what it left behind"""
+    before, pids = things(), processes().keys()
+    problems = []
+    try:
+        run(check)
+    except Failure as failure:
+        problems.append(str(failure))
+    except Exception as error:  # of the answer's shape, say: the other checks go on
+        problems.append(f"{type(error).__name__}: {error}")
+    if left := left_behind(before):
+        problems.append(f"left behind: {', '.join(left)}")
+    for pid in processes().keys() - pids:  # they would spoil the next check
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return "; ".join(problems)
+
+
+def main():
+    machine = next(m for m in machines.MACHINES if m.name == sys.argv[1])
+    delegate_cgroup()
+    failed = 0
+    for check in machine.checks:
+        run, describe = KINDS[type(check)]
+        begin = time.monotonic()
+        problem = perform(run, check)
+        failed += bool(problem)
+        line = f"{machine.name}: as {check.who}: {describe(check)} ({time.monotonic() - begin:.1f} s)"
+        print(f"FAIL {line}: {problem}" if problem else f"ok   {line}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

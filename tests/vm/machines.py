@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The machines, and what must be true of Cove on each: data for run (outside) and guest.py (inside).
+
+All boot Debian 12's kernel with cgroup v2 alone. They differ by words on the kernel's command line
+that take one layer away. Times are generous: an emulated processor is 10 to 50 times slower.
+"""
+from __future__ import annotations
+
+import dataclasses
+
+ROOT = "root"  # the spawner runs as root
+USER = "user"  # rootless, with no cgroup of its own
+DELEGATED = "delegated"  # rootless, in a cgroup that was given to the user
+
+USERNS = "user namespace"
+LANDLOCK = "landlock"
+MEMORY = "memory cgroup"
+CGROUPS = (MEMORY, "pids cgroup", "cpu cgroup")
+
+
+@dataclasses.dataclass(frozen=True)
+class Doctor:
+    """`cove doctor`: the tier, and the layers that it must report as missing and as holding."""
+
+    who: str
+    tier: str | None  # T1 and T2 are what one gets by default: exit code 0 only then
+    missing: tuple[str, ...] = ()
+    holding: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """`cove run`: a program, and how it must end. Nothing may be left afterwards."""
+
+    who: str
+    title: str
+    code: str
+    language: str = "python"
+    options: tuple[str, ...] = ()
+    timeout_s: int = 60
+    stdout: str | None = None  # exactly; None: anything
+    kinds: tuple[str | None, ...] = (None,)  # reason.kind; None: it ended by itself
+    stderr: str | None = None  # may stand in for a kind: an error that the program saw itself
+
+
+@dataclasses.dataclass(frozen=True)
+class Refused:
+    """`cove run` must not start the program, and must say which layer is missing and what to do."""
+
+    who: str
+    layers: tuple[str, ...]
+    options: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    name: str
+    checks: tuple
+    append: str = ""
+
+
+# --- programs ------------------------------------------------------------------------------------
+
+MEMORY_BOMB = """
+kept = []
+while True:
+    kept.append(bytearray(b"x" * (4 << 20)))
+"""
+
+FORK_BOMB = """
+import os, time
+while True:
+    try:
+        if os.fork() == 0:
+            time.sleep(1000)
+    except OSError:
+        pass
+"""
+
+DISK_FILLER = """
+with open("filler", "wb") as out:
+    while True:
+        out.write(b"x" * (1 << 20))
+"""
+
+# What a program can see of its own seals.
+SEALED = """
+import os, socket
+fields = dict(line.split(":", 1) for line in open("/proc/self/status") if ":" in line)
+say = {name: fields[name].strip() for name in ("NoNewPrivs", "Seccomp", "CapEff", "CapPrm", "CapBnd")}
+print(say["NoNewPrivs"], say["Seccomp"], *(int(say[n], 16) for n in ("CapEff", "CapPrm", "CapBnd")))
+print([name for _, name in socket.if_nameindex()])
+print(os.path.exists("/sys/fs/cgroup/cgroup.procs"), os.getuid() != 0, len(os.listdir("/home")))
+pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+print(os.getpid() in pids, len(pids) < 5)
+try:
+    open("/usr/new", "w")
+except OSError as error:
+    print("root is sealed")
+"""
+SEALED_OUTPUT = "1 2 0 0 0\n['lo']\nFalse True 0\nTrue True\nroot is sealed\n"
+
+NUMPY = "import numpy; print(int(numpy.arange(1000).sum()), numpy.linalg.det(numpy.eye(3)))"
+
+PIPELINE = "printf 'b\\na\\n' | sort | tr '\\n' ' '; echo $((6 * 7))"
+
+
+def prints_one(who, *options):
+    return Run(who, "prints 1", "print(1)", options=options, stdout="1\n")
+
+
+def memory_bomb(who, *options, **more):
+    return Run(who, "memory bomb is stopped as oom", MEMORY_BOMB,
+               options=("--memory", "64M", *options), kinds=("oom",), **more)
+
+
+def fork_bomb(who):
+    return Run(who, "fork bomb is stopped", FORK_BOMB, options=("--pids", "32"), timeout_s=30,
+               kinds=("pids", "timeout"))
+
+
+def endless_loop(who, *options):
+    return Run(who, "endless loop is stopped as timeout", "while True: pass", options=options, timeout_s=2,
+               kinds=("timeout",))
+
+
+def disk_filler(who):
+    return Run(who, "disk filler is stopped as disk", DISK_FILLER, options=("--disk", "16M"),
+               kinds=("disk",))
+
+
+def lacking(who, tier, *layers):
+    """The checks for a mode in which required layers are missing."""
+    checks = [Doctor(who, tier, missing=layers), Refused(who, layers)]
+    if tier is None:
+        checks.append(Refused(who, layers, options=("--allow-degraded",)))
+    else:
+        checks += [prints_one(who, "--allow-degraded"), endless_loop(who, "--allow-degraded")]
+    return tuple(checks)
+
+
+# --- machines ------------------------------------------------------------------------------------
+
+MACHINES = (
+    Machine("default", checks=(
+        Doctor(ROOT, "T1", holding=(*CGROUPS, LANDLOCK, USERNS)),
+        prints_one(ROOT),
+        Run(ROOT, "is sealed on all sides", SEALED, stdout=SEALED_OUTPUT),
+        Run(ROOT, "runs bash", PIPELINE, language="bash", stdout="a b 42\n"),
+        Run(ROOT, "imports numpy", NUMPY, timeout_s=240, stdout="499500 1.0\n"),
+        memory_bomb(ROOT),
+        fork_bomb(ROOT),
+        endless_loop(ROOT),
+        disk_filler(ROOT),
+    )),
+    Machine("rootless", checks=(
+        Doctor(USER, "T2", holding=(LANDLOCK, USERNS)),
+        prints_one(USER),
+        Run(USER, "is sealed on all sides", SEALED, stdout=SEALED_OUTPUT),
+        Run(USER, "runs bash", PIPELINE, language="bash", stdout="a b 42\n"),
+        memory_bomb(USER, stderr="MemoryError"),
+        endless_loop(USER),
+        disk_filler(USER),
+        Doctor(DELEGATED, "T2", holding=(*CGROUPS, LANDLOCK, USERNS)),
+        prints_one(DELEGATED),
+        memory_bomb(DELEGATED),
+        fork_bomb(DELEGATED),
+        endless_loop(DELEGATED),
+        disk_filler(DELEGATED),
+    )),
+    Machine("no-landlock", append="lsm=lockdown,yama", checks=(
+        *lacking(ROOT, "T3", LANDLOCK),
+        *lacking(USER, "T3", LANDLOCK),
+    )),
+    Machine("no-userns", append="sysctl.user.max_user_namespaces=0", checks=(
+        Doctor(ROOT, "T1", missing=(USERNS,)),
+        prints_one(ROOT),
+        *lacking(USER, None, USERNS),
+    )),
+    Machine("no-userns-for-users", append="sysctl.kernel.unprivileged_userns_clone=0", checks=(
+        Doctor(ROOT, "T1"),
+        prints_one(ROOT),
+        *lacking(USER, None, USERNS),
+    )),
+    Machine("no-memory-cgroup", append="cgroup_disable=memory", checks=(
+        *lacking(ROOT, "T3", MEMORY),
+        memory_bomb(ROOT, "--allow-degraded", stderr="MemoryError"),
+        Doctor(USER, "T2", missing=(MEMORY,)),
+        prints_one(USER),
+    )),
+    Machine("no-cgroup", append="cgroup_disable=memory,pids,cpu,io", checks=(
+        *lacking(ROOT, "T3", *CGROUPS),
+        Doctor(USER, "T2", missing=CGROUPS),
+        prints_one(USER),
+    )),
+)
