@@ -198,9 +198,13 @@ void help_add_overview(struct strbuf *out, const struct command *const *commands
 void help_add_command(struct strbuf *out, const struct command *command, const char *path,
                       const struct help_style *style)
 {
-    strbuf_add_fmt(out, "%s: %s\n", path, command->summary);
+    size_t width = text_width(style), path_len = strlen(path);
+    strbuf_add_fmt(out, "%s: ", path);
+    add_wrapped(out, command->summary, path_len + 2, 0, width);
     add_heading(out, "Usage", style);
-    strbuf_add_fmt(out, "  %s %s\n", path, command->usage ? command->usage : "COMMAND [OPTIONS]");
+    strbuf_add_fmt(out, "  %s ", path);
+    add_wrapped(out, command->usage ? command->usage : "COMMAND [OPTIONS]", path_len + 3,
+                path_len + 3, width);
     if (command->description)
         add_paragraphs(out, command->description, style);
     if (command->verbs)
