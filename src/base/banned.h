@@ -1,4 +1,4 @@
-/* banned.h - turns calls that we never want into compile errors; every .c of ours gets it by -include */
+/* banned.h - calls that we never want are compile errors; every .c of ours gets it by -include */
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 

@@ -7,6 +7,7 @@
 #include "base/macros.h"
 
 /* One row per kind of failure; every door (HTTP, JSON-RPC, exit code) reads its answer here. */
+/* clang-format off */
 #define ERROR_CODES(X)                                                                             \
     /* code         http  json-rpc exit  retry  name */                                            \
     X(INTERNAL,     500,  -32603,  70,   false, "internal")                                        \
@@ -19,6 +20,7 @@
     X(UNAVAILABLE,  503,  -32053,  69,   true,  "unavailable")                                     \
     X(ISOLATION,    503,  -32054,  71,   false, "isolation")                                       \
     X(TIMEOUT,      504,  -32055,  75,   true,  "timeout")
+/* clang-format on */
 
 enum error_code {
 #define X(code, http, rpc, exit_status, retry, name) ERROR_##code,

@@ -4,9 +4,9 @@
 
 #include <stddef.h>
 
-#define MUST_CHECK       __attribute__((warn_unused_result))
+#define MUST_CHECK        __attribute__((warn_unused_result))
 #define PRINTF_LIKE(f, a) __attribute__((format(printf, f, a)))
-#define NORETURN         __attribute__((noreturn))
+#define NORETURN          __attribute__((noreturn))
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define MIN(a, b)    ((a) < (b) ? (a) : (b))

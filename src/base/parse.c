@@ -149,7 +149,8 @@ bool parse_hex(const char *text, uint8_t *out, size_t len)
             return false;
     }
     for (size_t i = 0; i < len; i++)
-        out[i] = (uint8_t)(hex_digit(text[2 * i]) << 4 | hex_digit(text[2 * i + 1]));
+        out[i] =
+            (uint8_t)((unsigned)hex_digit(text[2 * i]) << 4 | (unsigned)hex_digit(text[2 * i + 1]));
     return true;
 }
 

@@ -35,7 +35,7 @@ static void tell_json(const struct error *err)
     scoped_json json_t *answer = json_pack("{s:{s:s, s:o, s:o}}", "error", "code", info->name,
                                            "message", json_text_or_null(err->msg), "hint",
                                            json_text_or_null(err->hint[0] ? err->hint : NULL));
-    struct error ignored; /* nobody is left to tell */
+    struct error ignored = {.msg = ""}; /* nobody is left to tell */
     (void)!json_write(STDOUT_FILENO, answer, JSON_STYLE_COMPACT, &ignored);
 }
 
@@ -50,7 +50,7 @@ static void tell_person(const struct error *err)
         add_printable(&text, err->hint);
     }
     strbuf_add_char(&text, '\n');
-    struct error ignored;
+    struct error ignored = {.msg = ""};
     (void)!fd_write_all(STDERR_FILENO, strbuf_str(&text), text.len, &ignored);
 }
 

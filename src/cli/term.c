@@ -52,7 +52,7 @@ const char *term_style(bool has_colour, enum term_style style)
 
 static void put(int fd, const struct strbuf *text)
 {
-    struct error ignored; /* a bar that cannot be drawn is no reason to stop */
+    struct error ignored = {.msg = ""}; /* a bar that cannot be drawn is no reason to stop */
     (void)!fd_write_all(fd, strbuf_str(text), text->len, &ignored);
 }
 

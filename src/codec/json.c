@@ -8,8 +8,7 @@
 #include "base/strbuf.h"
 #include "base/utf8.h"
 
-#define PRINT_MAX_BYTES (1 * GIB) /* far above any answer: a value was bounded when it was built   \
-                                   */
+#define PRINT_MAX_BYTES (1 * GIB) /* far above any answer: values are bounded when built */
 
 /* jansson recurses once per level, so the depth is known before it starts. Brackets in a broken
  * document may be miscounted; the parser refuses that document anyway. */
