@@ -58,13 +58,21 @@ static void walk_free(struct walk *walk)
 }
 SCOPED_DEFINE(walk)
 
+static int open_resolved(int dir_fd, const char *path, int flags, uint64_t resolve)
+{
+    struct open_how how = {.flags = (uint64_t)(flags | O_CLOEXEC), .resolve = resolve};
+    return (int)syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
+}
+
 int tree_open(int dir_fd, const char *path, int flags)
 {
-    struct open_how how = {
-        .flags = (uint64_t)(flags | O_CLOEXEC),
-        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
-    };
-    return (int)syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
+    return open_resolved(dir_fd, path, flags,
+                         RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+}
+
+int tree_open_in_root(int root_fd, const char *path, int flags)
+{
+    return open_resolved(root_fd, path, flags, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
 }
 
 static int compare_names(const void *a, const void *b)

@@ -38,3 +38,6 @@ MUST_CHECK int tree_remove(int dir_fd, const char *name, struct error *err);
 /* Opens `path` below `dir_fd`, with no symbolic link on the way and no way out; answers the fd or
  * -1 with errno. */
 int tree_open(int dir_fd, const char *path, int flags);
+
+/* The same, but links are followed as a process would with `root_fd` as its "/". */
+int tree_open_in_root(int root_fd, const char *path, int flags);
