@@ -4,7 +4,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import checks
-from checks import at_most, bounded, ended_within, every, facts, flooded, refused, said, worked
+from checks import (at_most, bounded, ended_within, every, facts, flooded, left_behind, refused,
+                    said, worked)
 
 GB = 1_000_000_000
 DONE = frozenset({"completed"})
@@ -84,6 +85,8 @@ PROCESSES = [
          states=TIMEOUT, kinds=kinds("timeout"), check=ended_within(1250, 1000)),
     Case("A37", "signal-storm", "stubborn.c", ("storm",), limits(timeout=10),
          check=refused("kill.init", {"ok", "EPERM", "ESRCH"}, 3), beside=True),
+    Case("A37", "straggler-kills-all-that-follows", "stubborn.c", ("assassin",),
+         limits(timeout=10), check=left_behind("left"), out=True, seconds=8),
     Case("A37", "kills-own-group", "stubborn.c", ("suicide",), limits(timeout=10),
          states=FAILED, kinds=kinds("signal"), check=said("ready")),
     Case("A38", "blocks-every-signal", "stubborn.c", ("deaf",), limits(timeout=1),

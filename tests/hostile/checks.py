@@ -304,3 +304,12 @@ def small_on_disk(limit_mb: int) -> Check:
         used = sum(p.lstat().st_blocks * 512 for p in run.out.rglob("*"))
         assert used <= limit_mb << 20, f"--out takes {used >> 20} MB"
     return check
+
+
+def left_behind(name: str) -> Check:
+    """The file is listed, and was copied out."""
+    def check(run: Run) -> None:
+        listed = [artifact["path"] for artifact in run.document["artifacts"]]
+        assert name in listed, f"'{name}' is not among the artifacts {listed[:20]}"
+        assert (run.out / name).is_file(), f"'{name}' was not copied out"
+    return check

@@ -4,12 +4,15 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import signal
 import threading
+from pathlib import Path
 
 import pytest
 
 import checks
 import harness
+import host
 from cases import CASES, Case, limits
 from invariants import Baseline, assert_invariants
 
@@ -166,7 +169,7 @@ def test_A44_many_short_runs_leave_no_dying_cgroups(bench):
     def dying() -> int:
         total = 0
         for path in ("/sys/fs/cgroup/cgroup.stat", "/sys/fs/cgroup/unified/cgroup.stat"):
-            for line in checks.host.read_text(path).splitlines():
+            for line in host.read_text(path).splitlines():
                 if line.startswith("nr_dying_descendants "):
                     total += int(line.split()[1])
         return total
@@ -177,6 +180,60 @@ def test_A44_many_short_runs_leave_no_dying_cgroups(bench):
         assert run.document["state"] == "completed", run.describe()
     check_host(bench, base)
     assert dying() - before < 20
+
+
+def host_side(running) -> list:
+    """The processes of a run that live outside its sandbox."""
+    table = host.processes()
+    mine = [table[running.process.pid], *host.descendants(table, running.process.pid)]
+    return [p for p in mine if p.namespaces == 1]
+
+
+def start_hanging(bench, env=None):
+    argv = bench.cove.command("hang.py", ("sleep",), limits(timeout=30), env=env)
+    running = bench.cove.start(argv)
+    running.wait_inside()
+    return running
+
+
+def test_C101_secrets_stay_out_of_titles_and_environments(bench):
+    base, secret = take_baseline(bench), harness.secrets.token_hex(16)
+    running = start_hanging(bench, {"HOSTILE_SECRET": secret})
+    try:
+        table = host.processes()
+        titles = environments = b""
+        for process in host.descendants(table, running.process.pid):
+            titles += Path(f"/proc/{process.pid}/cmdline").read_bytes()
+            if process.namespaces > 1:
+                environments += Path(f"/proc/{process.pid}/environ").read_bytes()
+    finally:
+        running.process.send_signal(signal.SIGKILL)
+        running.finish(20)
+    assert secret.encode() not in titles, "a variable's value shows in a process title"
+    assert bench.doors.env_secret.encode() not in environments, "the host's environment is inside"
+    check_host(bench, base)
+
+
+def test_killed_cove_takes_its_sandbox_along(bench):
+    base = take_baseline(bench)
+    running = start_hanging(bench)
+    running.process.send_signal(signal.SIGKILL)
+    running.finish(20)
+    check_host(bench, base)
+
+
+def test_killed_spawner_takes_its_sandbox_along(bench):
+    """Its cgroup may stay until the next start, which must find and remove it."""
+    base = take_baseline(bench)
+    running = start_hanging(bench)
+    spawners = [p for p in host_side(running) if p.name.startswith("cove-spawner")]
+    assert spawners
+    for process in spawners:
+        os.kill(process.pid, signal.SIGKILL)
+    run = running.finish(20)
+    assert not run.hung and run.exit_code != 0, run.describe()
+    bench.job()
+    check_host(bench, base)
 
 
 def test_many_attacks_at_once(bench):

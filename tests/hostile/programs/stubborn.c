@@ -39,6 +39,22 @@ static void scatter(int count)
         ;
 }
 
+/* An orphan that kills whatever is started after the program's end, such as a fetcher of files. */
+static void leave_assassin(void)
+{
+    int fd = open("/workspace/left", O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+    if (fd < 0 || write(fd, "left", 4) != 4)
+        exit(1);
+    close(fd);
+    if (fork() != 0)
+        return;
+    setsid();
+    while (getppid() != 1)
+        sched_yield();
+    for (;;)
+        kill(-1, SIGKILL);
+}
+
 static void storm(void)
 {
     TRY("kill.init", kill(1, SIGKILL));
@@ -78,6 +94,8 @@ int main(int argc, char **argv)
         kill(0, SIGSTOP);
     if (strcmp(mode, "storm") == 0)
         storm();
+    if (strcmp(mode, "assassin") == 0)
+        leave_assassin();
     if (strcmp(mode, "suicide") == 0)
         kill(0, SIGKILL);
     if (strcmp(mode, "orphan-exit") == 0) {
