@@ -19,7 +19,6 @@
 #include "base/strbuf.h"
 
 #define TEXT_MAX_BYTES   (4 * KIB) /* of a name or a range in words */
-#define VALUE_MAX_BYTES  (1 * MIB) /* of one shown value */
 #define SECRET_MAX_BYTES (64 * KIB)
 
 /* Where a value is being taken from. */
@@ -419,25 +418,16 @@ struct found {
     size_t row;
 };
 
-static bool find_long(const struct flags *f, const char *name, size_t len, struct found *out)
+/* By `len` bytes of a long name, or by a short name when `name` is NULL. */
+static bool find_row(const struct flags *f, const char *name, size_t len, char short_name,
+                     struct found *out)
 {
     for (size_t s = 0; s < f->set_count; s++) {
         for (size_t i = 0; i < f->sets[s]->count; i++) {
-            const char *known = f->sets[s]->rows[i].name;
-            if (strncmp(known, name, len) == 0 && known[len] == '\0') {
-                *out = (struct found){f->sets[s], i};
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-static bool find_short(const struct flags *f, char name, struct found *out)
-{
-    for (size_t s = 0; s < f->set_count; s++) {
-        for (size_t i = 0; i < f->sets[s]->count; i++) {
-            if (f->sets[s]->rows[i].short_name == name) {
+            const struct option_row *row = &f->sets[s]->rows[i];
+            bool is_it = name ? strncmp(row->name, name, len) == 0 && row->name[len] == '\0'
+                              : row->short_name == short_name;
+            if (is_it) {
                 *out = (struct found){f->sets[s], i};
                 return true;
             }
@@ -491,12 +481,12 @@ static int apply_long(struct flags *f, const char *name, struct error *err)
     size_t len = strcspn(name, "=");
     const char *attached = name[len] == '=' ? name + len + 1 : NULL;
     struct found found;
-    if (find_long(f, name, len, &found)) {
+    if (find_row(f, name, len, 0, &found)) {
         if (is_bool(&found) && !attached)
             attached = "true";
         return store_with_value(f, &found, attached, err);
     }
-    if (!attached && strncmp(name, "no-", 3) == 0 && find_long(f, name + 3, len - 3, &found) &&
+    if (!attached && strncmp(name, "no-", 3) == 0 && find_row(f, name + 3, len - 3, 0, &found) &&
         is_bool(&found))
         return store_flag(&found, "false", err);
     return unknown_flag(f, name, len, err);
@@ -506,7 +496,7 @@ static int apply_short(struct flags *f, const char *letters, struct error *err)
 {
     for (; *letters; letters++) {
         struct found found;
-        if (!find_short(f, *letters, &found))
+        if (!find_row(f, NULL, 0, *letters, &found))
             return error_set(err, ERROR_INVALID, "unknown option '-%c'", *letters);
         if (!is_bool(&found))
             return store_with_value(f, &found, letters[1] ? letters + 1 : NULL, err);
