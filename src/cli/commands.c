@@ -8,6 +8,8 @@
 #include "cli/cli.h"
 
 const struct command *const commands_all[] = {
+    &cmd_run,
+    &cmd_doctor,
     &cmd_config,
     &cmd_version,
     &cmd_help,

@@ -8,7 +8,9 @@
 struct command;
 
 extern const struct command cmd_config;
+extern const struct command cmd_doctor;
 extern const struct command cmd_help;
+extern const struct command cmd_run;
 extern const struct command cmd_version;
 
 extern const struct command *const commands_all[]; /* NULL-terminated */

@@ -1,0 +1,8 @@
+/* execution_json.h - the execution object, the same at every door */
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "codec/json.h"
+#include "core/execution.h"
+
+json_t *execution_json(const struct execution *e, const char *language); /* new */

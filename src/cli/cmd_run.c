@@ -1,0 +1,544 @@
+/* cmd_run.c - `cove run`: one program in one sandbox, streamed to the terminal */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/commands.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "api/execution_json.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/memory.h"
+#include "cli/cli.h"
+#include "cli/native.h"
+#include "cli/out_dir.h"
+#include "cli/term.h"
+#include "core/tier.h"
+#include "image/image_store.h"
+#include "image/runner.h"
+#include "runtime/file_stream.h"
+#include "wire/guest.h"
+
+#define EXIT_TIMEOUT 124
+#define EXIT_KILLED  137
+#define CODE_MAX_BYTES (16 * MIB) /* of a program that comes by stdin or -c */
+#define INPUTS_MAX     1024
+
+struct run_options {
+    char *language;
+    char *code;
+    struct option_list files;
+    struct option_list env;
+    char *out;
+    unsigned network;
+};
+
+/* The one run of this process. */
+struct run {
+    struct cli *cli;
+    const struct run_options *options;
+    const struct runner *runner;
+    struct loop *loop;
+    struct spawner_client *spawner;
+    struct execution_run *execution;
+    struct execution_request request;
+    struct execution_input inputs[INPUTS_MAX];
+    struct out_dir *out;
+    const char **argv; /* owned; the strings are borrowed */
+    const char **env;
+    char *file; /* the program, relative to the workspace; owned */
+    bool is_rootless;
+    bool stdout_is_gone;
+    int status;
+};
+
+/* --- what goes in ---------------------------------------------------------------------------- */
+
+static int add_input(struct run *r, int fd, const char *path, struct error *err)
+{
+    struct stat st;
+    scoped_fd int owned = fd;
+    if (r->request.input_count == INPUTS_MAX)
+        return error_set(err, ERROR_LIMIT, "more than %d input files", INPUTS_MAX);
+    if (!file_stream_is_good_path(path, strlen(path)))
+        return error_set(err, ERROR_INVALID,
+                         "'%s' is not a path inside the workspace (relative, no '..')", path);
+    if (fstat(owned, &st) < 0)
+        return error_sys(err, "look at '%s'", path);
+    r->inputs[r->request.input_count++] = (struct execution_input){
+        .path = xstrdup(path),
+        .fd = take_fd(&owned),
+        .size = (uint64_t)st.st_size,
+        .mode = st.st_mode & 0777,
+        .mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec,
+    };
+    return 0;
+}
+
+static int open_input(const char *path, struct error *err)
+{
+    struct stat st;
+    scoped_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return error_sys(err, "open '%s'", path);
+    if (!S_ISREG(st.st_mode))
+        return error_set(err, ERROR_INVALID, "'%s' is not a regular file", path);
+    return take_fd(&fd);
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* --file PATH or PATH:DEST */
+static int add_file_option(struct run *r, const char *text, struct error *err)
+{
+    const char *colon = strrchr(text, ':');
+    scoped_free char *path = colon ? xstrndup(text, (size_t)(colon - text)) : xstrdup(text);
+    int fd = open_input(path, err);
+    return fd < 0 ? -1 : add_input(r, fd, colon ? colon + 1 : base_name(path), err);
+}
+
+static int code_file(const char *code, size_t len, struct error *err)
+{
+    scoped_fd int fd = memfd_create("code", MFD_CLOEXEC);
+    if (fd < 0)
+        return error_sys(err, "make memory file");
+    if (fd_write_all(fd, code, len, err) < 0 || lseek(fd, 0, SEEK_SET) < 0 ||
+        fchmod(fd, 0644) < 0)
+        return -1;
+    return take_fd(&fd);
+}
+
+static int read_code_from_stdin(struct error *err)
+{
+    scoped_free char *code = NULL;
+    if (fd_read_text(STDIN_FILENO, &code, CODE_MAX_BYTES, err) < 0)
+        return error_wrap(err, "read the program from standard input");
+    return code_file(code, strlen(code), err);
+}
+
+/* Where the program comes from: -c, a file, or standard input. */
+struct source {
+    const char *file;  /* NULL: none */
+    bool uses_stdin;
+};
+
+static int open_program(struct run *r, const struct source *source, struct error *err)
+{
+    int fd;
+    r->file = xstrdup(source->file ? base_name(source->file) : r->runner->main);
+    if (source->file)
+        fd = open_input(source->file, err);
+    else if (source->uses_stdin)
+        fd = read_code_from_stdin(err);
+    else
+        fd = code_file(r->options->code, strlen(r->options->code), err);
+    if (fd < 0)
+        return -1;
+    if (r->runner->takes_stdin) {
+        r->request.stdin_fd = fd;
+        return 0;
+    }
+    return add_input(r, fd, r->file, err);
+}
+
+/* Its own open file: the loop makes fds non-blocking, which must not reach the shell's terminal. */
+static int open_stdin(struct run *r, const struct source *source)
+{
+    if (source->uses_stdin || r->request.stdin_fd >= 0)
+        return 0;
+    int fd = open("/proc/self/fd/0", O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    r->request.stdin_fd = fd >= 0 ? fd : fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+    return 0;
+}
+
+/* --- the command and its environment --------------------------------------------------------- */
+
+static void build_argv(struct run *r, int argc, char **argv)
+{
+    size_t n = 0;
+    r->argv = xcalloc(r->runner->command.count + (size_t)argc + 1, sizeof(*r->argv));
+    for (size_t i = 0; i < r->runner->command.count; i++) {
+        const char *word = r->runner->command.items[i];
+        r->argv[n++] = strcmp(word, RUNNER_FILE_MARK) == 0 ? r->file : word;
+    }
+    for (int i = 0; i < argc; i++)
+        r->argv[n++] = argv[i];
+    r->request.argv = r->argv;
+}
+
+static size_t name_len(const char *variable)
+{
+    return strcspn(variable, "=");
+}
+
+/* A later value replaces an earlier one of the same name. */
+static void set_env(struct run *r, size_t *count, const char *variable)
+{
+    size_t len = name_len(variable);
+    for (size_t i = 0; i < *count; i++) {
+        if (name_len(r->env[i]) == len && strncmp(r->env[i], variable, len) == 0) {
+            r->env[i] = variable;
+            return;
+        }
+    }
+    r->env[(*count)++] = variable;
+}
+
+static int build_env(struct run *r, struct error *err)
+{
+    static const char *const common[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp",
+                                         "LANG=C.UTF-8"};
+    const struct option_list *given = &r->options->env;
+    size_t count = 0;
+    r->env = xcalloc(ARRAY_LEN(common) + r->runner->env.count + given->count + 1, sizeof(*r->env));
+    for (size_t i = 0; i < ARRAY_LEN(common); i++)
+        set_env(r, &count, common[i]);
+    for (size_t i = 0; i < r->runner->env.count; i++)
+        set_env(r, &count, r->runner->env.items[i]);
+    for (size_t i = 0; i < given->count; i++) {
+        if (!strchr(given->items[i], '=') || given->items[i][0] == '=')
+            return error_set(err, ERROR_INVALID, "--env '%s' is not NAME=VALUE", given->items[i]);
+        set_env(r, &count, given->items[i]);
+    }
+    r->request.env = r->env;
+    return 0;
+}
+
+static int fill_limits(struct run *r, struct error *err)
+{
+    const struct config *c = &r->cli->config;
+    if (c->disk_bytes > c->memory_bytes / 2) {
+        error_set(err, ERROR_INVALID,
+                  "--disk %" PRIu64 "M is more than half of --memory %" PRIu64 "M",
+                  (uint64_t)(c->disk_bytes / MIB), (uint64_t)(c->memory_bytes / MIB));
+        return error_hint(err, "files live in memory and count there: raise --memory to at least "
+                               "twice the disk");
+    }
+    r->request.limits = (struct spawn_limits){
+        .memory_bytes = c->memory_bytes,
+        .disk_bytes = c->disk_bytes,
+        .inodes = c->inodes,
+        .cpu_milli = (uint32_t)c->cpus_milli,
+        .pids = (uint32_t)c->pids,
+        .open_files = (uint32_t)c->open_files,
+    };
+    r->request.timeout_ms = c->timeout_ms;
+    r->request.output_bytes = c->output_bytes;
+    r->request.allow_degraded = c->allow_degraded;
+    r->request.wants_artifacts = c->json || r->options->out;
+    return 0;
+}
+
+/* --- what comes out -------------------------------------------------------------------------- */
+
+static void on_output(void *ctx, enum execution_stream stream, const void *data, size_t len)
+{
+    struct run *r = ctx;
+    struct error err;
+    if (r->cli->config.json)
+        return;
+    int fd = stream == EXECUTION_STDOUT ? STDOUT_FILENO : STDERR_FILENO;
+    if (stream == EXECUTION_STDOUT && r->stdout_is_gone)
+        return;
+    if (fd_write_all(fd, data, len, &err) < 0 && fd == STDOUT_FILENO) {
+        r->stdout_is_gone = true; /* `cove run ... | head`: nobody reads on */
+        execution_kill(r->execution);
+    }
+}
+
+static void on_artifact_begin(void *ctx, const struct artifact *a)
+{
+    struct run *r = ctx;
+    if (r->out)
+        out_dir_begin(r->out, a->path, a->mode);
+}
+
+static void on_artifact_data(void *ctx, const void *data, size_t len)
+{
+    struct run *r = ctx;
+    if (r->out)
+        out_dir_data(r->out, data, len);
+}
+
+static void on_artifact_end(void *ctx, const struct artifact *a)
+{
+    (void)a;
+    struct run *r = ctx;
+    if (r->out)
+        out_dir_end(r->out);
+}
+
+/* The program's own status, where it had one. */
+static int exit_status(const struct execution *e)
+{
+    switch (e->verdict.kind) {
+    case REASON_NONE:
+        return 0;
+    case REASON_TIMEOUT:
+        return EXIT_TIMEOUT;
+    case REASON_CANCELLED:
+        return 128 + SIGINT;
+    case REASON_INFRASTRUCTURE:
+        return error_info(e->error.code)->exit_status;
+    case REASON_OOM:
+    case REASON_PIDS:
+    case REASON_DISK:
+    case REASON_SIGNAL:
+    case REASON_EXIT:
+    case REASON_SYSCALL_DENIED:
+    case REASON_RUNNER_DIED:
+        break;
+    }
+    if (e->facts.has_ended && e->facts.signal == 0)
+        return e->facts.exit_code;
+    return e->facts.signal ? 128 + e->facts.signal : EXIT_KILLED;
+}
+
+/* On a terminal a person wants to know why it ended; a plain exit status speaks for itself. */
+static void tell_reason(const struct execution *e)
+{
+    const struct verdict *v = &e->verdict;
+    if (v->kind == REASON_NONE || v->kind == REASON_EXIT || v->kind == REASON_CANCELLED)
+        return;
+    bool colour = term_has_colour(STDERR_FILENO);
+    const char *off = term_style(colour, TERM_PLAIN);
+    fprintf(stderr, "%scove: %s:%s %s\n", term_style(colour, TERM_RED), reason_kind_name(v->kind),
+            off, v->message);
+    if (v->hint[0])
+        fprintf(stderr, "%scove: hint:%s %s\n", term_style(colour, TERM_DIM), off, v->hint);
+}
+
+static void warn_degraded(const struct run *r, const struct execution *e)
+{
+    if (e->layers == 0 || tier_of(e->layers, r->is_rootless) != TIER_T3)
+        return;
+    fprintf(stderr, "cove: warning: ran degraded, at tier T3, without:");
+    for (int layer = 0; layer < LAYER_COUNT; layer++) {
+        if (!(e->layers & 1u << layer) &&
+            tier_need((enum layer)layer, r->is_rootless) == LAYER_NEEDED)
+            fprintf(stderr, " %s;", layer_info((enum layer)layer)->name);
+    }
+    fprintf(stderr, " see 'cove doctor'\n");
+}
+
+static void on_ended(void *ctx, const struct execution *e)
+{
+    struct run *r = ctx;
+    struct error err;
+    r->status = exit_status(e);
+    warn_degraded(r, e);
+    if (e->verdict.kind == REASON_INFRASTRUCTURE && !r->cli->config.json) {
+        r->status = cli_fail(r->cli, &e->error);
+    } else if (r->cli->config.json) {
+        scoped_json json_t *object = execution_json(e, r->runner->language);
+        if (json_write(STDOUT_FILENO, object, JSON_STYLE_PRETTY, &err) < 0)
+            r->status = 74;
+    } else {
+        tell_reason(e);
+    }
+    loop_stop(r->loop);
+}
+
+static const struct execution_events run_events = {.output = on_output,
+                                                   .artifact_begin = on_artifact_begin,
+                                                   .artifact_data = on_artifact_data,
+                                                   .artifact_end = on_artifact_end,
+                                                   .ended = on_ended};
+
+/* --- the run --------------------------------------------------------------------------------- */
+
+static void on_hello(void *ctx, const struct spawn_message *m, int fd, const struct error *err)
+{
+    struct run *r = ctx;
+    struct error local;
+    scoped_close_fd(&fd);
+    if (!m) {
+        r->status = cli_fail(r->cli, err);
+        loop_stop(r->loop);
+        return;
+    }
+    r->is_rootless = m->hello_reply.is_rootless;
+    if (execution_begin(&r->execution, r->loop, r->spawner, &r->request, &run_events, r, &local) < 0) {
+        r->status = cli_fail(r->cli, &local);
+        loop_stop(r->loop);
+    }
+    r->request.stdin_fd = -1; /* taken */
+}
+
+static void on_exited(void *ctx, const struct spawn_message *m)
+{
+    struct run *r = ctx;
+    if (r->execution)
+        execution_on_exited(r->execution, m);
+}
+
+static void on_signal(void *ctx, int signal)
+{
+    struct run *r = ctx;
+    if (!r->execution) {
+        r->status = 128 + signal;
+        loop_stop(r->loop);
+    } else if (signal == SIGINT) {
+        execution_interrupt(r->execution);
+    } else {
+        execution_kill(r->execution);
+    }
+}
+
+static int run_loop(struct run *r, struct error *err)
+{
+    static const int watched[] = {SIGINT, SIGTERM, SIGHUP};
+    struct loop_signal *signals[ARRAY_LEN(watched)] = {NULL};
+    scoped(loop) struct loop *loop = NULL;
+    int status = 0;
+    signal(SIGPIPE, SIG_IGN);
+    if (loop_open(&loop, err) < 0)
+        return -1;
+    r->loop = loop;
+    for (size_t i = 0; i < ARRAY_LEN(watched) && status == 0; i++)
+        status = loop_signal_new(&signals[i], loop, watched[i], on_signal, r, err);
+    if (status == 0)
+        status = native_open(&r->spawner, r->cli, loop, on_hello, on_exited, r, err);
+    if (status == 0)
+        loop_run(loop);
+    spawner_client_free(r->spawner);
+    execution_run_free(r->execution);
+    for (size_t i = 0; i < ARRAY_LEN(watched); i++)
+        loop_signal_free(signals[i]);
+    return status;
+}
+
+static int prepare(struct run *r, const struct source *source, int argc, char **argv,
+                   struct error *err)
+{
+    const struct run_options *o = r->options;
+    if (open_program(r, source, err) < 0 || open_stdin(r, source) < 0)
+        return -1;
+    for (size_t i = 0; i < o->files.count; i++) {
+        if (add_file_option(r, o->files.items[i], err) < 0)
+            return -1;
+    }
+    if (o->out && out_dir_open(&r->out, o->out, err) < 0)
+        return -1;
+    build_argv(r, argc, argv);
+    if (build_env(r, err) < 0 || fill_limits(r, err) < 0)
+        return -1;
+    memcpy(r->request.image, r->runner->digest, SPAWN_DIGEST_BYTES);
+    r->request.inputs = r->inputs;
+    return 0;
+}
+
+static void release(struct run *r)
+{
+    for (size_t i = 0; i < r->request.input_count; i++) {
+        free(r->inputs[i].path);
+        close(r->inputs[i].fd);
+    }
+    scoped_close_fd(&r->request.stdin_fd);
+    out_dir_free(r->out);
+    free(r->argv);
+    free(r->env);
+    free(r->file);
+    free(r);
+}
+
+static const struct runner *find_runner(const struct runner_list *list,
+                                        const struct run_options *o, const struct source *source,
+                                        struct error *err)
+{
+    if (!o->language && source->file)
+        return runner_find_by_file(list, source->file, err);
+    return runner_find(list, o->language ? o->language : "python", err);
+}
+
+static int run_source(struct cli *cli, const struct run_options *o, const struct source *source,
+                      int argc, char **argv)
+{
+    struct error err;
+    const char *dirs[IMAGE_STORE_DIRS];
+    scoped_runner_list struct runner_list runners = {0};
+    image_store_dirs(cli->config.data_dir, dirs);
+    if (runner_list_load(&runners, dirs, &err) < 0)
+        return cli_fail(cli, &err);
+
+    struct run *r = xcalloc(1, sizeof(*r));
+    r->cli = cli;
+    r->options = o;
+    r->request.stdin_fd = -1;
+    r->runner = find_runner(&runners, o, source, &err);
+    int status = -1;
+    if (r->runner && prepare(r, source, argc, argv, &err) == 0)
+        status = run_loop(r, &err);
+    if (status == 0 && r->out && out_dir_failure(r->out, &err) < 0)
+        status = -1;
+    status = status < 0 ? cli_fail(cli, &err) : r->status;
+    release(r);
+    return status;
+}
+
+static int run(struct cli *cli, void *options, int argc, char **argv)
+{
+    const struct run_options *o = options;
+    struct source source = {0};
+    if (!o->code && argc > 0) {
+        if (strcmp(argv[0], "-") != 0)
+            source.file = argv[0];
+        argc--;
+        argv++;
+    }
+    source.uses_stdin = !o->code && !source.file;
+    if (source.uses_stdin && term_is_terminal(STDIN_FILENO))
+        return cli_misuse(cli, "no program: give a FILE, -c CODE, or pipe it into standard input");
+    return run_source(cli, o, &source, argc, argv);
+}
+
+#define AT(field) offsetof(struct run_options, field)
+
+static const char *const networks[] = {"none", NULL};
+
+static const struct option_row run_options[] = {
+    {.name = "language", .short_name = 'l', .type = OPTION_STRING, .offset = AT(language),
+     .arg = "LANG", .help = "Language of the program; by default from the file's name, else python"},
+    {.name = "code", .short_name = 'c', .type = OPTION_STRING, .offset = AT(code), .arg = "CODE",
+     .help = "The program itself"},
+    {.name = "file", .type = OPTION_LIST, .offset = AT(files), .arg = "PATH[:DEST]",
+     .help = "Put a file into the workspace; may be repeated"},
+    {.name = "out", .type = OPTION_STRING, .offset = AT(out), .arg = "DIR",
+     .help = "Bring the files that the program made or changed back into DIR"},
+    {.name = "env", .type = OPTION_LIST, .offset = AT(env), .arg = "NAME=VALUE",
+     .help = "Set a variable of the program's environment; may be repeated"},
+    {.name = "network", .type = OPTION_ENUM, .offset = AT(network), .preset = "none",
+     .choices = networks, .help = "Network policy"},
+};
+
+const struct command cmd_run = {
+    .name = "run",
+    .summary = "Run a program in a fresh sandbox",
+    .usage = "[OPTIONS] [FILE | -] [ARGUMENTS...]",
+    .description =
+        "Runs FILE (or the code of -c, or standard input) sealed from the host, streams what it "
+        "prints and ends with its exit status: 124 when its time was up, 137 when it was killed.\n"
+        "\n"
+        "The program starts in /workspace, where it finds itself and the files of --file; nothing "
+        "else of this machine is in there. Ctrl-C interrupts it, a second one kills it.\n"
+        "\n"
+        "With --json its output is not streamed but part of one object that describes the run.",
+    .options = run_options,
+    .option_count = ARRAY_LEN(run_options),
+    .options_size = sizeof(struct run_options),
+    .config_group = CONFIG_GROUP_LIMITS,
+    .has_raw_arguments = true,
+    .run = run,
+};

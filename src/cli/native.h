@@ -1,0 +1,11 @@
+/* native.h - a spawner of one's own for a command that needs sandboxes and has no server */
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "cli/cli.h"
+#include "runtime/spawner_client.h"
+
+/* Starts cove-spawner with the configured directories; see spawner_client_open(). */
+MUST_CHECK int native_open(struct spawner_client **out, const struct cli *cli, struct loop *loop,
+                           spawner_reply_fn hello, spawner_exited_fn exited, void *ctx,
+                           struct error *err);

@@ -1,0 +1,701 @@
+/* execution.c - the life of one run, as a chain of steps
+ *
+ * One step is under way at a time, and the next begins when its answer is there. The clock, a
+ * cancel or a dead sandbox cut the chain short; then the rest is draining and destroying. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/execution.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/memory.h"
+#include "codec/sha256.h"
+#include "core/feed.h"
+#include "core/upload.h"
+#include "runtime/file_stream.h"
+#include "runtime/guest.h"
+
+#define READ_BYTES          (64 * KIB)
+#define READS_PER_TURN      16   /* so that a flood leaves room for timers */
+#define DRAIN_MS            500  /* for the last output, once everything inside is killed */
+#define KILL_GRACE_MS       100  /* for cove-init to kill, before the spawner does */
+#define COLLECT_MS          10000
+#define LIFETIME_MARGIN_MS  60000 /* what the spawner allows beyond the timeout */
+#define PIPE_WANTED_BYTES   (1024 * 1024)
+#define REQUEST_LIST_BYTES  (EXECUTION_ARTIFACTS_MAX * (GUEST_PATH_MAX + sizeof(struct guest_file)))
+
+enum step {
+    STEP_CREATE,
+    STEP_READY,
+    STEP_PUT,
+    STEP_START,
+    STEP_RUN,
+    STEP_DRAIN,
+    STEP_LIST,
+    STEP_GET,
+    STEP_DESTROY,
+    STEP_OVER,
+};
+
+struct execution_run {
+    struct execution e;
+    struct loop *loop;
+    struct spawner_client *spawner;
+    const struct execution_request *request;
+    const struct execution_events *events;
+    void *ctx;
+
+    enum step step;
+    uint64_t sandbox; /* 0: none */
+    struct guest *guest;
+    struct upload *upload;
+    struct feed *feed; /* stdin, then the list of wanted artifacts */
+    int stdin_fd;
+    struct stream {
+        struct execution_run *run;
+        struct loop_watch *watch;
+        int fd; /* -1: at its end */
+    } streams[2];
+    struct loop_timer *timer; /* of the step: timeout, drain, collect */
+    struct loop_timer *kill_timer;
+    int64_t start_ns; /* monotonic */
+    unsigned interrupts;
+    bool is_creating; /* the spawner owes us a sandbox, which must be destroyed if it comes */
+    bool has_destroyed;
+
+    /* collecting artifacts */
+    struct loop_watch *files_watch;
+    int files_fd;
+    bool files_done; /* the worker said so */
+    struct file_stream_reader reader;
+    struct sha256 *hash;
+    size_t current; /* artifact whose bytes come */
+};
+
+static void destroy(struct execution_run *run);
+
+/* --- ends ------------------------------------------------------------------------------------ */
+
+static void set_timer(struct execution_run *run, uint64_t ms, loop_timer_fn fn)
+{
+    loop_timer_free(run->timer);
+    run->timer = fn ? loop_timer_new(run->loop, ms, fn, run) : NULL;
+}
+
+static void close_stream(struct stream *s)
+{
+    loop_watch_free(s->watch);
+    s->watch = NULL;
+    scoped_close_fd(&s->fd);
+    s->fd = -1;
+}
+
+static void close_files(struct execution_run *run)
+{
+    loop_watch_free(run->files_watch);
+    run->files_watch = NULL;
+    scoped_close_fd(&run->files_fd);
+    run->files_fd = -1;
+    feed_free(run->feed);
+    run->feed = NULL;
+}
+
+/* Something of ours failed: the run ends as `infrastructure`. */
+static void fail(struct execution_run *run, const struct error *err)
+{
+    if (run->e.error.msg[0] == '\0')
+        run->e.error = *err;
+    destroy(run);
+}
+
+static void finish(struct execution_run *run)
+{
+    struct execution *e = &run->e;
+    run->step = STEP_OVER;
+    set_timer(run, 0, NULL);
+    loop_timer_free(run->kill_timer);
+    run->kill_timer = NULL;
+    close_stream(&run->streams[0]);
+    close_stream(&run->streams[1]);
+    close_files(run);
+    upload_free(take_ptr(&run->upload));
+    guest_free(take_ptr(&run->guest));
+
+    e->ended_ns = clock_wall_ns();
+    if (e->error.msg[0]) {
+        e->verdict = (struct verdict){.state = EXECUTION_LOST, .kind = REASON_INFRASTRUCTURE};
+        snprintf(e->verdict.message, sizeof(e->verdict.message), "%.255s", e->error.msg);
+        snprintf(e->verdict.hint, sizeof(e->verdict.hint), "%s", e->error.hint);
+    } else {
+        verdict_reach(&e->verdict, &e->facts);
+    }
+    run->events->ended(run->ctx, e);
+}
+
+static void on_destroyed(void *ctx, const struct spawn_message *m, int fd, const struct error *err)
+{
+    struct execution_run *run = ctx;
+    scoped_close_fd(&fd);
+    run->sandbox = 0;
+    if (m)
+        run->e.facts.stats = m->stats;
+    else if (run->e.error.msg[0] == '\0')
+        run->e.error = *err;
+    finish(run);
+}
+
+static void destroy(struct execution_run *run)
+{
+    if (run->has_destroyed)
+        return;
+    run->has_destroyed = true;
+    run->step = STEP_DESTROY;
+    set_timer(run, 0, NULL);
+    close_files(run);
+    if (run->is_creating)
+        return;
+    if (!run->sandbox) {
+        finish(run);
+        return;
+    }
+    struct spawn_message m = {.verb = SPAWN_DESTROY, .sandbox = run->sandbox};
+    spawner_client_ask(run->spawner, &m, on_destroyed, run);
+}
+
+/* --- artifacts ------------------------------------------------------------------------------- */
+
+static void on_collect_late(void *ctx)
+{
+    struct execution_run *run = ctx;
+    run->e.artifacts_cut = true;
+    destroy(run);
+}
+
+static void next_after_files(struct execution_run *run);
+
+static void on_files_readable(void *ctx, unsigned events)
+{
+    (void)events;
+    struct execution_run *run = ctx;
+    static char buffer[READ_BYTES]; /* the loop has one thread */
+    struct error err;
+    ssize_t n = read(run->files_fd, buffer, sizeof(buffer));
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n > 0 && file_stream_reader_feed(&run->reader, buffer, (size_t)n, &err) == 0)
+        return;
+    if (n != 0)
+        run->e.artifacts_cut = true; /* a stream that lies tells us nothing more */
+    loop_watch_free(run->files_watch);
+    run->files_watch = NULL;
+    next_after_files(run);
+}
+
+/* Starts the worker with a pipe to read its answer from. `in_fd` is borrowed. */
+static int ask_files(struct execution_run *run, enum guest_files_op op, int in_fd,
+                     const struct file_stream_events *events, bool has_content, struct error *err)
+{
+    int pipe_fds[2];
+    if (pipe2(pipe_fds, O_CLOEXEC) < 0)
+        return error_sys(err, "make pipe");
+    run->files_fd = pipe_fds[0];
+    scoped_fd int theirs = pipe_fds[1];
+    run->files_done = false;
+    file_stream_reader_init(&run->reader, events, run, has_content);
+    if (guest_files(run->guest, op, in_fd, theirs, err) < 0)
+        return -1;
+    return loop_watch_new(&run->files_watch, run->loop, run->files_fd, LOOP_READ,
+                          on_files_readable, run, err);
+}
+
+/* An input that still has the size and time it came with is no artifact. */
+static bool is_unchanged_input(const struct execution_run *run, const struct guest_file *f,
+                               const char *path)
+{
+    for (size_t i = 0; i < run->request->input_count; i++) {
+        const struct execution_input *in = &run->request->inputs[i];
+        if (strcmp(in->path, path) == 0)
+            return in->size == f->size && in->mtime_ns == f->mtime_ns;
+    }
+    return false;
+}
+
+static int on_listed(void *ctx, const struct guest_file *f, const char *path, struct error *err)
+{
+    (void)err;
+    struct execution_run *run = ctx;
+    struct execution *e = &run->e;
+    if (!S_ISREG(f->mode) || is_unchanged_input(run, f, path))
+        return 0;
+    if (e->artifact_count == EXECUTION_ARTIFACTS_MAX) {
+        e->artifacts_cut = true;
+        return 0;
+    }
+    if ((e->artifact_count & (e->artifact_count + 1)) == 0) /* grows at 0, 1, 3, 7, ... */
+        e->artifacts = xrealloc(e->artifacts, (2 * e->artifact_count + 2) * sizeof(*e->artifacts));
+    e->artifacts[e->artifact_count++] = (struct artifact){
+        .path = xstrdup(path), .size = f->size, .mode = f->mode, .mtime_ns = f->mtime_ns};
+    return 0;
+}
+
+static const struct file_stream_events list_events = {.entry = on_listed};
+
+static int compare_paths(const void *a, const void *b)
+{
+    return strcmp(((const struct artifact *)a)->path, ((const struct artifact *)b)->path);
+}
+
+/* The worker answers in the order in which it was asked; it may change sizes, but no names. */
+static int on_got(void *ctx, const struct guest_file *f, const char *path, struct error *err)
+{
+    struct execution_run *run = ctx;
+    struct execution *e = &run->e;
+    if (run->current >= e->artifact_count || strcmp(e->artifacts[run->current].path, path) != 0)
+        return error_set(err, ERROR_INVALID, "the sandbox sent a file that nobody asked for");
+    struct artifact *a = &e->artifacts[run->current];
+    a->has_content = !(f->flags & GUEST_FILE_MISSING);
+    if (a->has_content) {
+        a->size = f->size;
+        a->mtime_ns = f->mtime_ns;
+        if (run->events->artifact_begin)
+            run->events->artifact_begin(run->ctx, a);
+    } else {
+        e->artifacts_cut = true;
+    }
+    return 0;
+}
+
+static int on_content(void *ctx, const void *data, size_t len, struct error *err)
+{
+    (void)err;
+    struct execution_run *run = ctx;
+    sha256_add(run->hash, data, len);
+    if (run->events->artifact_data)
+        run->events->artifact_data(run->ctx, data, len);
+    return 0;
+}
+
+static int on_content_done(void *ctx, struct error *err)
+{
+    (void)err;
+    struct execution_run *run = ctx;
+    struct artifact *a = &run->e.artifacts[run->current++];
+    if (a->has_content) {
+        sha256_end(run->hash, a->sha256);
+        if (run->events->artifact_end)
+            run->events->artifact_end(run->ctx, a);
+    }
+    return 0;
+}
+
+static const struct file_stream_events get_events = {
+    .entry = on_got, .content = on_content, .done = on_content_done};
+
+/* A memory file with the names that we want, to be fed to the worker. */
+static int make_wish_list(const struct execution *e, uint64_t max_size, struct error *err)
+{
+    scoped_strbuf struct strbuf list;
+    strbuf_init(&list, REQUEST_LIST_BYTES + sizeof(struct guest_file));
+    for (size_t i = 0; i < e->artifact_count; i++)
+        file_stream_add_entry(&list, &(struct guest_file){.size = max_size}, e->artifacts[i].path);
+    file_stream_add_end(&list);
+    scoped_fd int fd = memfd_create("wishes", MFD_CLOEXEC);
+    if (fd < 0)
+        return error_sys(err, "make memory file");
+    if (fd_write_all(fd, list.data, list.len, err) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+        return -1;
+    return take_fd(&fd);
+}
+
+static int begin_get(struct execution_run *run, struct error *err)
+{
+    scoped_fd int list = make_wish_list(&run->e, run->request->limits.disk_bytes, err);
+    int pipe_fds[2];
+    if (list < 0)
+        return -1;
+    if (pipe2(pipe_fds, O_CLOEXEC) < 0)
+        return error_sys(err, "make pipe");
+    scoped_fd int theirs = pipe_fds[0];
+    scoped_fd int ours = pipe_fds[1];
+    run->step = STEP_GET;
+    run->current = 0;
+    run->hash = run->hash ? run->hash : sha256_new();
+    if (ask_files(run, GUEST_FILES_GET, theirs, &get_events, true, err) < 0)
+        return -1;
+    return feed_new(&run->feed, run->loop, take_fd(&list), take_fd(&ours), err);
+}
+
+/* Both the worker's word and the end of its stream are there: go on. */
+static void next_after_files(struct execution_run *run)
+{
+    struct error err;
+    if (!run->files_done || run->files_watch)
+        return;
+    if (!run->reader.is_over || run->reader.is_cut)
+        run->e.artifacts_cut = true;
+    close_files(run);
+    if (run->step == STEP_LIST && run->e.artifact_count > 0) {
+        qsort(run->e.artifacts, run->e.artifact_count, sizeof(struct artifact), compare_paths);
+        if (begin_get(run, &err) < 0)
+            fail(run, &err);
+        return;
+    }
+    destroy(run);
+}
+
+static void begin_list(struct execution_run *run)
+{
+    struct error err;
+    scoped_fd int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    run->step = STEP_LIST;
+    set_timer(run, COLLECT_MS, on_collect_late);
+    if (null < 0)
+        error_sys(&err, "open /dev/null");
+    if (null < 0 || ask_files(run, GUEST_FILES_LIST, null, &list_events, false, &err) < 0)
+        fail(run, &err);
+}
+
+/* --- running --------------------------------------------------------------------------------- */
+
+static void after_drain(struct execution_run *run)
+{
+    close_stream(&run->streams[0]);
+    close_stream(&run->streams[1]);
+    feed_free(take_ptr(&run->feed));
+    if (run->request->wants_artifacts && run->e.facts.has_ended && run->guest &&
+        !run->e.facts.stats.is_over)
+        begin_list(run);
+    else
+        destroy(run);
+}
+
+static void on_drain_late(void *ctx)
+{
+    after_drain(ctx);
+}
+
+static void check_drained(struct execution_run *run)
+{
+    if (run->step == STEP_DRAIN && run->streams[0].fd < 0 && run->streams[1].fd < 0)
+        after_drain(run);
+}
+
+/* The program is over, or as good as: what it left running goes, and its last output comes. */
+static void begin_drain(struct execution_run *run)
+{
+    struct execution *e = &run->e;
+    run->step = STEP_DRAIN;
+    e->duration_ms = (double)(clock_now_ns() - run->start_ns) / 1e6;
+    e->facts.duration_ms = (uint64_t)e->duration_ms;
+    if (run->guest)
+        guest_kill(run->guest);
+    loop_timer_free(take_ptr(&run->kill_timer));
+    set_timer(run, DRAIN_MS, on_drain_late);
+    check_drained(run);
+}
+
+static void on_output(void *ctx, unsigned events)
+{
+    (void)events;
+    static char buffer[READ_BYTES];
+    struct stream *s = ctx;
+    struct execution_run *run = s->run;
+    enum execution_stream which = s == &run->streams[0] ? EXECUTION_STDOUT : EXECUTION_STDERR;
+    for (int i = 0; i < READS_PER_TURN; i++) {
+        ssize_t n = read(s->fd, buffer, sizeof(buffer));
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        if (n <= 0) {
+            close_stream(s);
+            check_drained(run);
+            return;
+        }
+        output_add(which == EXECUTION_STDOUT ? &run->e.out : &run->e.err, buffer, (size_t)n);
+        if (run->events->output)
+            run->events->output(run->ctx, which, buffer, (size_t)n);
+    }
+}
+
+static void on_killed(void *ctx, const struct spawn_message *m, int fd, const struct error *err)
+{
+    (void)ctx;
+    (void)m;
+    (void)err;
+    scoped_close_fd(&fd);
+}
+
+static void on_kill_late(void *ctx)
+{
+    struct execution_run *run = ctx;
+    struct spawn_message m = {.verb = SPAWN_KILL, .sandbox = run->sandbox};
+    spawner_client_ask(run->spawner, &m, on_killed, run);
+}
+
+/* cove-init kills at once; if it does not say so soon, the spawner kills the whole sandbox. */
+static void kill_program(struct execution_run *run)
+{
+    if (run->step != STEP_RUN || run->kill_timer)
+        return;
+    guest_kill(run->guest);
+    run->kill_timer = loop_timer_new(run->loop, KILL_GRACE_MS, on_kill_late, run);
+}
+
+static void on_timeout(void *ctx)
+{
+    struct execution_run *run = ctx;
+    run->e.facts.is_timed_out = true;
+    kill_program(run);
+}
+
+void execution_kill(struct execution_run *run)
+{
+    run->e.facts.is_cancelled = true;
+    if (run->step == STEP_RUN)
+        kill_program(run);
+    else if (run->step < STEP_RUN)
+        destroy(run);
+}
+
+void execution_interrupt(struct execution_run *run)
+{
+    if (run->step != STEP_RUN || run->interrupts++ > 0) {
+        execution_kill(run);
+        return;
+    }
+    run->e.facts.is_cancelled = true;
+    guest_signal(run->guest, SIGINT);
+}
+
+/* --- starting -------------------------------------------------------------------------------- */
+
+static int open_stream(struct execution_run *run, struct stream *s, int *theirs, struct error *err)
+{
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return error_sys(err, "make pipe");
+    fcntl(fds[0], F_SETPIPE_SZ, PIPE_WANTED_BYTES); /* a smaller one is only slower */
+    s->run = run;
+    s->fd = fds[0];
+    *theirs = fds[1];
+    return loop_watch_new(&s->watch, run->loop, s->fd, LOOP_READ, on_output, s, err);
+}
+
+static int open_stdin(struct execution_run *run, int *theirs, struct error *err)
+{
+    int fds[2];
+    if (run->stdin_fd < 0) {
+        *theirs = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        return *theirs < 0 ? error_sys(err, "open /dev/null") : 0;
+    }
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return error_sys(err, "make pipe");
+    *theirs = fds[0];
+    return feed_new(&run->feed, run->loop, take_fd(&run->stdin_fd), fds[1], err);
+}
+
+static int start(struct execution_run *run, struct error *err)
+{
+    scoped_fd int in = -1;
+    scoped_fd int out = -1;
+    scoped_fd int errors = -1;
+    if (open_stdin(run, &in, err) < 0 || open_stream(run, &run->streams[0], &out, err) < 0 ||
+        open_stream(run, &run->streams[1], &errors, err) < 0)
+        return -1;
+    const int fds[3] = {in, out, errors};
+    const struct guest_program program = {
+        .directory = GUEST_WORKSPACE, .argv = run->request->argv, .env = run->request->env};
+    run->step = STEP_START;
+    run->start_ns = clock_now_ns();
+    run->e.started_ns = clock_wall_ns();
+    return guest_start(run->guest, &program, fds, err);
+}
+
+static void on_started(struct execution_run *run, int error)
+{
+    struct error err;
+    if (error) {
+        errno = error;
+        error_sys(&err, "start '%s' in the sandbox", run->request->argv[0]);
+        fail(run, &err);
+        return;
+    }
+    run->step = STEP_RUN;
+    set_timer(run, run->request->timeout_ms, on_timeout);
+}
+
+static int put(struct execution_run *run, struct error *err)
+{
+    int fds[2];
+    if (run->request->input_count == 0)
+        return start(run, err);
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return error_sys(err, "make pipe");
+    scoped_fd int theirs = fds[0];
+    scoped_fd int ours = fds[1];
+    scoped_fd int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    run->step = STEP_PUT;
+    if (null < 0)
+        return error_sys(err, "open /dev/null");
+    if (guest_files(run->guest, GUEST_FILES_PUT, theirs, null, err) < 0)
+        return -1;
+    return upload_new(&run->upload, run->loop, run->request->inputs, run->request->input_count,
+                      take_fd(&ours), err);
+}
+
+static int on_put(struct execution_run *run, int error, struct error *err)
+{
+    upload_free(take_ptr(&run->upload));
+    if (error) {
+        errno = error;
+        error_sys(err, "put the files into the workspace");
+        if (error == ENOSPC)
+            error_hint(err, "raise --disk or --inodes");
+        return -1;
+    }
+    return start(run, err);
+}
+
+static void on_exited(struct execution_run *run, const struct guest_message *m)
+{
+    run->e.facts.has_ended = true;
+    run->e.facts.exit_code = m->exit_code;
+    run->e.facts.signal = m->signal;
+    begin_drain(run);
+}
+
+/* What init says, by the step in which it may say it. Anything else is nonsense. */
+static int on_guest_message(struct execution_run *run, const struct guest_message *m,
+                            struct error *err)
+{
+    if (m->verb == GUEST_READY && run->step == STEP_READY)
+        return put(run, err);
+    if (m->verb == GUEST_FILES_DONE && run->step == STEP_PUT)
+        return on_put(run, m->value, err);
+    if (m->verb == GUEST_STARTED && run->step == STEP_START)
+        on_started(run, m->value);
+    else if (m->verb == GUEST_EXITED && run->step == STEP_RUN)
+        on_exited(run, m);
+    else if (m->verb == GUEST_FILES_DONE && (run->step == STEP_LIST || run->step == STEP_GET)) {
+        run->files_done = true;
+        next_after_files(run);
+    }
+    return 0;
+}
+
+static void on_guest(void *ctx, const struct guest_message *m)
+{
+    struct execution_run *run = ctx;
+    struct error err;
+    if (m) {
+        if (on_guest_message(run, m, &err) < 0)
+            fail(run, &err);
+        return;
+    }
+    /* The end of pid 1 is told by the spawner too; whoever comes first. */
+    if (run->step == STEP_RUN)
+        begin_drain(run);
+    else if (run->step < STEP_RUN) {
+        error_set(&err, ERROR_UNAVAILABLE, "the sandbox died before its program started");
+        fail(run, &err);
+    }
+}
+
+static void on_created(void *ctx, const struct spawn_message *m, int fd, const struct error *err)
+{
+    struct execution_run *run = ctx;
+    struct error local;
+    run->is_creating = false;
+    if (!m) {
+        scoped_close_fd(&fd);
+        run->has_destroyed = false;
+        fail(run, err);
+        return;
+    }
+    run->sandbox = m->sandbox;
+    run->e.layers = m->create_reply.layers;
+    if (run->has_destroyed) { /* cancelled meanwhile */
+        scoped_close_fd(&fd);
+        run->has_destroyed = false;
+        destroy(run);
+        return;
+    }
+    run->step = STEP_READY;
+    if (guest_open(&run->guest, run->loop, fd, on_guest, run, &local) < 0)
+        fail(run, &local);
+}
+
+void execution_on_exited(struct execution_run *run, const struct spawn_message *m)
+{
+    struct error err;
+    if (m && m->sandbox != run->sandbox)
+        return;
+    if (m)
+        run->e.facts.stats = m->stats;
+    run->e.facts.stats.is_over = 1;
+    if (!m && run->step != STEP_OVER) {
+        error_set(&err, ERROR_UNAVAILABLE, "cove-spawner went away");
+        run->sandbox = 0;
+        fail(run, &err);
+    } else if (run->step == STEP_RUN) {
+        begin_drain(run);
+    } else if (run->step == STEP_LIST || run->step == STEP_GET) {
+        run->e.artifacts_cut = true;
+        destroy(run);
+    }
+}
+
+int execution_begin(struct execution_run **out, struct loop *loop, struct spawner_client *spawner,
+                    const struct execution_request *request, const struct execution_events *events,
+                    void *ctx, struct error *err)
+{
+    struct execution_run *run = xcalloc(1, sizeof(*run));
+    run->loop = loop;
+    run->spawner = spawner;
+    run->request = request;
+    run->events = events;
+    run->ctx = ctx;
+    run->stdin_fd = request->stdin_fd;
+    run->streams[0].fd = run->streams[1].fd = run->files_fd = -1;
+    run->e.created_ns = clock_wall_ns();
+    run->e.facts.limits = request->limits;
+    run->e.facts.timeout_ms = request->timeout_ms;
+    output_init(&run->e.out, request->output_bytes);
+    output_init(&run->e.err, request->output_bytes);
+    if (id_make(ID_EXECUTION, run->e.id, err) < 0) {
+        execution_run_free(run);
+        return -1;
+    }
+    struct spawn_message m = {.verb = SPAWN_CREATE};
+    memcpy(m.create.image, request->image, sizeof(m.create.image));
+    m.create.limits = request->limits;
+    m.create.limits.lifetime_ms =
+        (uint32_t)MIN(request->timeout_ms + LIFETIME_MARGIN_MS, (uint64_t)INT32_MAX);
+    m.create.flags = request->allow_degraded ? SPAWN_ALLOW_DEGRADED : 0;
+    run->is_creating = true;
+    spawner_client_ask(spawner, &m, on_created, run);
+    *out = run;
+    return 0;
+}
+
+void execution_run_free(struct execution_run *run)
+{
+    if (!run)
+        return;
+    scoped_close_fd(&run->stdin_fd);
+    for (size_t i = 0; i < run->e.artifact_count; i++)
+        free(run->e.artifacts[i].path);
+    free(run->e.artifacts);
+    output_release(&run->e.out);
+    output_release(&run->e.err);
+    sha256_free(run->hash);
+    free(run);
+}

@@ -1,0 +1,37 @@
+/* tier.c - reads the needs of layer.h */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/tier.h"
+
+#include <stddef.h>
+
+enum layer_need tier_need(enum layer layer, bool is_rootless)
+{
+    const struct layer_info *info = layer_info(layer);
+    return is_rootless ? info->as_user : info->as_root;
+}
+
+enum tier tier_of(uint32_t layers, bool is_rootless)
+{
+    enum tier tier = is_rootless ? TIER_T2 : TIER_T1;
+    for (int layer = 0; layer < LAYER_COUNT; layer++) {
+        if (layers & 1u << layer)
+            continue;
+        switch (tier_need((enum layer)layer, is_rootless)) {
+        case LAYER_ALWAYS:
+            return TIER_NONE;
+        case LAYER_NEEDED:
+            tier = TIER_T3;
+            break;
+        case LAYER_EXTRA:
+            break;
+        }
+    }
+    return tier;
+}
+
+const char *tier_name(enum tier tier)
+{
+    static const char *const names[] = {
+        [TIER_NONE] = NULL, [TIER_T1] = "T1", [TIER_T2] = "T2", [TIER_T3] = "T3"};
+    return names[tier];
+}

@@ -1,0 +1,18 @@
+/* upload.h - sends files of the host into a sandbox's workspace, as the files worker reads them */
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stddef.h>
+
+#include "base/error.h"
+#include "event/loop.h"
+
+struct execution_input;
+struct upload;
+
+/* Takes `sink_fd` (the pipe) even when it fails; the inputs are borrowed and must outlive it. Ends
+ * by closing the pipe; the worker tells how it went. */
+MUST_CHECK int upload_new(struct upload **out, struct loop *loop,
+                          const struct execution_input *inputs, size_t count, int sink_fd,
+                          struct error *err);
+void upload_free(struct upload *upload);

@@ -1,0 +1,202 @@
+/* verdict.c - one ladder of rules, the first that fits wins; written as a table */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/verdict.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/macros.h"
+
+static const char *const state_names[] = {
+    [EXECUTION_QUEUED] = "queued",       [EXECUTION_RUNNING] = "running",
+    [EXECUTION_COMPLETED] = "completed", [EXECUTION_FAILED] = "failed",
+    [EXECUTION_TIMEOUT] = "timeout",     [EXECUTION_CANCELLED] = "cancelled",
+    [EXECUTION_LOST] = "lost",
+};
+
+static const char *const kind_names[] = {
+    [REASON_TIMEOUT] = "timeout",
+    [REASON_OOM] = "oom",
+    [REASON_PIDS] = "pids",
+    [REASON_DISK] = "disk",
+    [REASON_CANCELLED] = "cancelled",
+    [REASON_SIGNAL] = "signal",
+    [REASON_EXIT] = "exit",
+    [REASON_SYSCALL_DENIED] = "syscall_denied",
+    [REASON_RUNNER_DIED] = "runner_died",
+    [REASON_INFRASTRUCTURE] = "infrastructure",
+};
+
+const char *execution_state_name(enum execution_state state)
+{
+    return state_names[state];
+}
+
+const char *reason_kind_name(enum reason_kind kind)
+{
+    return kind_names[kind];
+}
+
+static bool did_fail(const struct facts *f)
+{
+    return !f->has_ended || f->signal || f->exit_code;
+}
+
+/* --- the rules: does it apply, and what does it say ------------------------------------------ */
+
+static bool is_cancelled(const struct facts *f)
+{
+    return f->is_cancelled;
+}
+
+static void say_cancelled(struct verdict *v, const struct facts *f)
+{
+    (void)f;
+    snprintf(v->message, sizeof(v->message), "cancelled by the caller");
+}
+
+static bool is_timeout(const struct facts *f)
+{
+    return f->is_timed_out || f->stats.lifetime_over;
+}
+
+static void say_timeout(struct verdict *v, const struct facts *f)
+{
+    v->limit = f->timeout_ms;
+    v->used = f->duration_ms;
+    snprintf(v->message, sizeof(v->message), "ran longer than its limit of %g s",
+             (double)f->timeout_ms / 1000);
+    snprintf(v->hint, sizeof(v->hint), "%s",
+             f->stats.pids_refused
+                 ? "it also met its process limit; a larger timeout will hardly help"
+                 : "do less work at once, or raise the timeout");
+}
+
+static bool is_oom(const struct facts *f)
+{
+    return f->stats.oom_kills > 0 && did_fail(f);
+}
+
+static void say_oom(struct verdict *v, const struct facts *f)
+{
+    v->limit = f->limits.memory_bytes;
+    v->used = f->stats.memory_peak_bytes;
+    snprintf(v->message, sizeof(v->message), "used more memory than its limit of %" PRIu64 " MiB",
+             f->limits.memory_bytes / MIB);
+    snprintf(v->hint, sizeof(v->hint),
+             "work on the data in pieces, or raise the memory limit; files in the workspace count");
+}
+
+static bool is_disk(const struct facts *f)
+{
+    return did_fail(f) && !f->stats.is_over &&
+           (f->stats.disk_free_bytes < 4 * KIB || f->stats.inodes_free == 0);
+}
+
+static void say_disk(struct verdict *v, const struct facts *f)
+{
+    bool by_inodes = f->stats.inodes_free == 0;
+    v->limit = by_inodes ? f->limits.inodes : f->limits.disk_bytes;
+    v->used = by_inodes ? f->limits.inodes : f->stats.disk_used_bytes;
+    if (by_inodes)
+        snprintf(v->message, sizeof(v->message), "made more files than its limit of %" PRIu64,
+                 f->limits.inodes);
+    else
+        snprintf(v->message, sizeof(v->message),
+                 "filled its disk of %" PRIu64 " MiB (workspace, /tmp and /dev/shm together)",
+                 f->limits.disk_bytes / MIB);
+    snprintf(v->hint, sizeof(v->hint), "write less, remove what is no longer needed, or raise the "
+                                       "disk limit");
+}
+
+static bool is_pids(const struct facts *f)
+{
+    return f->stats.pids_refused > 0 && did_fail(f);
+}
+
+static void say_pids(struct verdict *v, const struct facts *f)
+{
+    v->limit = v->used = f->limits.pids;
+    snprintf(v->message, sizeof(v->message),
+             "started more processes and threads than its limit of %" PRIu32, f->limits.pids);
+    snprintf(v->hint, sizeof(v->hint), "use fewer workers, or raise the process limit");
+}
+
+static bool is_gone(const struct facts *f)
+{
+    return !f->has_ended;
+}
+
+static void say_gone(struct verdict *v, const struct facts *f)
+{
+    (void)f;
+    snprintf(v->message, sizeof(v->message), "the sandbox ended before the program did");
+}
+
+static bool is_bad_syscall(const struct facts *f)
+{
+    return f->signal == SIGSYS;
+}
+
+static void say_bad_syscall(struct verdict *v, const struct facts *f)
+{
+    (void)f;
+    snprintf(v->message, sizeof(v->message),
+             "killed for a system call that does not belong to this machine");
+    snprintf(v->hint, sizeof(v->hint), "32-bit programs do not run in a sandbox");
+}
+
+static bool is_signal(const struct facts *f)
+{
+    return f->signal != 0;
+}
+
+static void say_signal(struct verdict *v, const struct facts *f)
+{
+    const char *name = sigabbrev_np(f->signal);
+    snprintf(v->message, sizeof(v->message), "ended by signal %d (%s%s)", f->signal,
+             name ? "SIG" : "", name ? name : "unknown");
+}
+
+static bool is_bad_exit(const struct facts *f)
+{
+    return f->exit_code != 0;
+}
+
+static void say_exit(struct verdict *v, const struct facts *f)
+{
+    snprintf(v->message, sizeof(v->message), "exited with status %d", f->exit_code);
+}
+
+/* In this order: what the caller or a limit did explains the signal that it caused. */
+static const struct {
+    bool (*applies)(const struct facts *f);
+    void (*say)(struct verdict *v, const struct facts *f);
+    enum execution_state state;
+    enum reason_kind kind;
+} rules[] = {
+    {is_cancelled, say_cancelled, EXECUTION_CANCELLED, REASON_CANCELLED},
+    {is_timeout, say_timeout, EXECUTION_TIMEOUT, REASON_TIMEOUT},
+    {is_oom, say_oom, EXECUTION_FAILED, REASON_OOM},
+    {is_disk, say_disk, EXECUTION_FAILED, REASON_DISK},
+    {is_pids, say_pids, EXECUTION_FAILED, REASON_PIDS},
+    {is_gone, say_gone, EXECUTION_FAILED, REASON_RUNNER_DIED},
+    {is_bad_syscall, say_bad_syscall, EXECUTION_FAILED, REASON_SYSCALL_DENIED},
+    {is_signal, say_signal, EXECUTION_FAILED, REASON_SIGNAL},
+    {is_bad_exit, say_exit, EXECUTION_FAILED, REASON_EXIT},
+};
+
+void verdict_reach(struct verdict *out, const struct facts *facts)
+{
+    *out = (struct verdict){.state = EXECUTION_COMPLETED};
+    for (size_t i = 0; i < ARRAY_LEN(rules); i++) {
+        if (rules[i].applies(facts)) {
+            out->state = rules[i].state;
+            out->kind = rules[i].kind;
+            rules[i].say(out, facts);
+            return;
+        }
+    }
+}
