@@ -114,8 +114,8 @@ static int step_rlimits(struct seal *s)
             return -1;
     }
     /* The spawner adds up the whole sandbox and kills it over the limit; this bounds one process
-     * until it looks. */
-    if (!s->plan->has_memory_cgroup && lower_limit(RLIMIT_DATA, 2 * l->memory_bytes) < 0)
+     * until it looks. The slack is for what interpreters reserve and never touch. */
+    if (!s->plan->has_memory_cgroup && lower_limit(RLIMIT_DATA, l->memory_bytes + 4 * GIB) < 0)
         return -1;
     s->layers |= LAYER_BIT(RLIMITS);
     return 0;

@@ -91,7 +91,8 @@ static void say_oom(struct verdict *v, const struct facts *f)
 
 static bool is_disk(const struct facts *f)
 {
-    return did_fail(f) && !f->stats.is_over &&
+    bool is_known = f->stats.disk_free_bytes + f->stats.disk_used_bytes > 0;
+    return did_fail(f) && is_known &&
            (f->stats.disk_free_bytes < 4 * KIB || f->stats.inodes_free == 0);
 }
 

@@ -29,9 +29,28 @@ static int load_init(struct host *host, struct error *err)
     return memfile_load(&host->init_fd, path, err);
 }
 
-static void open_stores(struct host *host)
+/* Nobody but root or the caller may be able to change a store. Looked at before a user namespace
+ * hides who owns what. */
+static bool is_trusted_store(const char *path)
 {
-    for (size_t i = 0; i < host->options->stores.count && host->store_count < HOST_STORES_MAX; i++) {
+    struct stat st;
+    return stat(path, &st) == 0 && (st.st_uid == 0 || st.st_uid == geteuid()) &&
+           (st.st_mode & 022) == 0;
+}
+
+static unsigned find_trusted_stores(const struct host_options *options)
+{
+    unsigned trusted = 0;
+    for (size_t i = 0; i < MIN(options->stores.count, HOST_STORES_MAX); i++)
+        trusted |= (unsigned)is_trusted_store(options->stores.items[i]) << i;
+    return trusted;
+}
+
+static void open_stores(struct host *host, unsigned trusted)
+{
+    for (size_t i = 0; i < HOST_STORES_MAX; i++) {
+        if (!(trusted & 1u << i))
+            continue;
         int fd = open(host->options->stores.items[i], O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (fd >= 0)
             host->store_fds[host->store_count++] = fd;
@@ -57,9 +76,10 @@ int host_open(struct host *host, const struct host_options *options, struct erro
     *host = (struct host){.options = options, .init_fd = -1, .slots = {.fd = -1}, .next_id = 1};
     if (load_init(host, err) < 0)
         return -1;
+    unsigned trusted = find_trusted_stores(options);
     if (power_gain(&host->power, err) < 0)
         return -1;
-    open_stores(host); /* in the mount namespace of our own: only its mounts can be cloned */
+    open_stores(host, trusted); /* in the mount namespace of our own: only its mounts can be cloned */
     unsigned slots = host->power.uid_count ? host->power.uid_count : SLOT_COUNT_MAX;
     if (slot_table_open(&host->slots, options->run_dir, slots, err) < 0)
         return -1;
@@ -80,11 +100,11 @@ void host_close(struct host *host)
         close(host->init_fd);
 }
 
-/* Nobody but the store's owner may be able to change an image. */
-static bool is_trusted(int fd)
+/* An image belongs to who owns its store, and to nobody else. */
+static bool is_owned_like(int fd, int store_fd)
 {
-    struct stat st;
-    return fstat(fd, &st) == 0 && (st.st_uid == 0 || st.st_uid == geteuid()) &&
+    struct stat st, store;
+    return fstat(fd, &st) == 0 && fstat(store_fd, &store) == 0 && st.st_uid == store.st_uid &&
            (st.st_mode & 022) == 0;
 }
 
@@ -102,7 +122,7 @@ int host_open_image(const struct host *host, const uint8_t digest[SPAWN_DIGEST_B
         scoped_fd int root = sys_openat2(image, "rootfs", &how);
         if (root < 0)
             continue;
-        if (!is_trusted(image) || !is_trusted(root))
+        if (!is_owned_like(image, host->store_fds[i]) || !is_owned_like(root, host->store_fds[i]))
             return error_set(err, ERROR_DENIED, "image can be written by others");
         *out = take_fd(&root);
         return 0;

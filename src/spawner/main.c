@@ -80,7 +80,7 @@ static void op_hello(struct spawner *s, const struct spawn_message *m, struct sa
     if (s->is_broken || m->hello.version != SPAWN_VERSION) {
         struct spawn_failure failure = {
             .code = s->start_error.code, .sys_errno = s->start_error.sys_errno, .layer = -1};
-        snprintf(failure.step, sizeof(failure.step), "%.47s",
+        snprintf(failure.step, sizeof(failure.step), "%.95s",
                  s->is_broken ? s->start_error.msg : "protocol version");
         answer_failure(s, m->serial, SPAWN_HELLO, &failure);
         s->is_stopping = true;
@@ -416,8 +416,8 @@ int main(int argc, char **argv)
         return 64;
     }
     int signals = watch_signals();
-    prctl(PR_SET_DUMPABLE, 0);
     s->is_broken = signals < 0 || host_open(&s->host, &options, &s->start_error) < 0;
+    prctl(PR_SET_DUMPABLE, 0); /* not before: our own /proc files would no longer be ours */
 
     while (!s->is_stopping || s->sandboxes)
         turn(s, signals);

@@ -97,7 +97,7 @@ struct spawn_probe_reply {
     uint8_t cgroup_version; /* 0 none, 1, 2; 3 = version 1 with an empty version 2 tree */
 };
 
-#define SPAWN_STEP_BYTES 48
+#define SPAWN_STEP_BYTES 96
 
 struct spawn_failure {
     int32_t code; /* enum error_code */
