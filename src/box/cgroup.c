@@ -380,19 +380,40 @@ int cgroup_create(struct cgroup *cg, const struct cgroup_tree *tree, unsigned sl
     return 0;
 }
 
-int cgroup_open_joins(const struct cgroup *cg, const struct cgroup_tree *tree,
-                      int fds[CGROUP_HIERARCHIES_MAX], struct error *err)
+int cgroup_open_entry(struct cgroup_entry *out, const struct cgroup *cg,
+                      const struct cgroup_tree *tree, struct error *err)
 {
+    struct cgroup_entry entry = {.into_fd = -1};
     for (size_t i = 0; i < tree->count; i++) {
-        fds[i] = openat(cg->fd[i], "cgroup.procs", O_WRONLY | O_CLOEXEC);
-        if (fds[i] < 0) {
-            error_sys(err, "open cgroup.procs");
-            while (i > 0)
-                close(fds[--i]);
+        if ((int)i == tree->where[CGROUP_UNIFIED]) {
+            entry.into_fd = cg->fd[i];
+            continue;
+        }
+        int fd = openat(cg->fd[i], "tasks", O_WRONLY | O_CLOEXEC);
+        if (fd < 0) {
+            error_sys(err, "open the tasks of a cgroup");
+            cgroup_entry_release(&entry);
             return -1;
         }
+        entry.tasks_fds[entry.task_count++] = fd;
     }
-    return (int)tree->count;
+    *out = entry;
+    return 0;
+}
+
+void cgroup_entry_release(struct cgroup_entry *entry)
+{
+    while (entry->task_count > 0)
+        close(entry->tasks_fds[--entry->task_count]);
+}
+
+int cgroup_enter(const struct cgroup_entry *entry)
+{
+    for (size_t i = 0; i < entry->task_count; i++) {
+        if (write(entry->tasks_fds[i], "0", 1) != 1)
+            return -1;
+    }
+    return 0;
 }
 
 static int fd_of(const struct cgroup *cg, const struct cgroup_tree *tree,

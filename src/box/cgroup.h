@@ -52,10 +52,21 @@ void cgroup_tree_each(const struct cgroup_tree *tree, void (*found)(void *ctx, u
 MUST_CHECK int cgroup_create(struct cgroup *cg, const struct cgroup_tree *tree, unsigned slot,
                              const struct spawn_limits *limits, struct error *err);
 
-/* Opens the files through which a process joins by writing "0"; for the child of clone(). Answers
- * how many fds were filled, or -1. The caller closes them. */
-MUST_CHECK int cgroup_open_joins(const struct cgroup *cg, const struct cgroup_tree *tree,
-                                 int fds[CGROUP_HIERARCHIES_MAX], struct error *err);
+/* How a new process gets into the group: cloned into `into_fd` (version 2, borrowed, -1: none), and
+ * by writing "0" into each of `tasks_fds` (version 1, owned). Moving a process by cgroup.procs would
+ * do for both, but waits for a grace period of the kernel's, up to 20 ms. */
+struct cgroup_entry {
+    int into_fd;
+    int tasks_fds[CGROUP_HIERARCHIES_MAX];
+    size_t task_count;
+};
+
+MUST_CHECK int cgroup_open_entry(struct cgroup_entry *out, const struct cgroup *cg,
+                                 const struct cgroup_tree *tree, struct error *err);
+void cgroup_entry_release(struct cgroup_entry *entry);
+
+/* In the child, which must have one thread: the version 1 part. 0, or -1 with errno. */
+MUST_CHECK int cgroup_enter(const struct cgroup_entry *entry);
 
 void cgroup_read_stats(const struct cgroup *cg, const struct cgroup_tree *tree,
                        struct spawn_stats *stats);

@@ -32,8 +32,7 @@ struct trial {
     const struct power *power;
     struct cgroup group;
     bool has_group;
-    int join_fds[CGROUP_HIERARCHIES_MAX];
-    int join_count;
+    struct cgroup_entry entry;
 };
 
 /* --- namespaces ------------------------------------------------------------------------------ */
@@ -205,24 +204,31 @@ static int try_rlimits(struct trial *t)
 
 #define PROBE_MEMORY_BYTES (8 * MIB)
 
-static int join_group(struct trial *t)
+/* A child inside the group. What it answers, or 0 when it was killed. */
+static int run_in_group(struct trial *t, int (*fn)(void))
 {
+    int status;
     if (!t->has_group)
         return ENODEV;
-    for (int i = 0; i < t->join_count; i++) {
-        if (write(t->join_fds[i], "0", 1) != 1)
-            return errno;
+    struct clone_args args = {.exit_signal = SIGCHLD};
+    if (t->entry.into_fd >= 0) {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = (uint64_t)t->entry.into_fd;
     }
-    return 0;
+    pid_t pid = sys_clone3(&args);
+    if (pid < 0)
+        return errno;
+    if (pid == 0)
+        _exit(cgroup_enter(&t->entry) < 0 ? errno : fn());
+    if (waitpid(pid, &status, 0) < 0)
+        return errno;
+    return WIFSIGNALED(status) ? 0 : WEXITSTATUS(status);
 }
 
-/* The killer is expected: the parent of this child reads its end. */
-static int touch_too_much(struct trial *t)
+/* Being killed is the good end. */
+static int touch_too_much(void)
 {
-    int error = join_group(t);
     size_t len = 4 * PROBE_MEMORY_BYTES;
-    if (error)
-        return error;
     char *memory = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return errno;
@@ -233,27 +239,13 @@ static int touch_too_much(struct trial *t)
 
 static int try_cg_memory(struct trial *t)
 {
-    int status;
-    if (!cgroup_tree_has(t->cgroups, CGROUP_MEMORY))
-        return ENODEV;
-    pid_t pid = fork();
-    if (pid < 0)
-        return errno;
-    if (pid == 0)
-        _exit(touch_too_much(t));
-    if (waitpid(pid, &status, 0) < 0)
-        return errno;
-    return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL ? 0 : WEXITSTATUS(status);
+    return cgroup_tree_has(t->cgroups, CGROUP_MEMORY) ? run_in_group(t, touch_too_much) : ENODEV;
 }
 
-static int try_cg_pids(struct trial *t)
+/* The group holds one process, and that is us. */
+static int fork_once(void)
 {
-    if (!cgroup_tree_has(t->cgroups, CGROUP_PIDS))
-        return ENODEV;
-    int error = join_group(t);
-    if (error)
-        return error;
-    pid_t pid = fork(); /* the group holds one process, and that is us */
+    pid_t pid = fork();
     if (pid == 0)
         _exit(0);
     if (pid > 0)
@@ -261,11 +253,20 @@ static int try_cg_pids(struct trial *t)
     return pid > 0 ? DID_NOT_BITE : errno == EAGAIN ? 0 : errno;
 }
 
+static int try_cg_pids(struct trial *t)
+{
+    return cgroup_tree_has(t->cgroups, CGROUP_PIDS) ? run_in_group(t, fork_once) : ENODEV;
+}
+
+static int do_nothing(void)
+{
+    return 0;
+}
+
+/* The quota was written when the group was made. */
 static int try_cg_cpu(struct trial *t)
 {
-    if (!cgroup_tree_has(t->cgroups, CGROUP_CPU))
-        return ENODEV;
-    return join_group(t); /* the limit was written when the group was made */
+    return cgroup_tree_has(t->cgroups, CGROUP_CPU) ? run_in_group(t, do_nothing) : ENODEV;
 }
 
 static int (*const trials[LAYER_COUNT])(struct trial *t) = {
@@ -316,10 +317,8 @@ void probe_layers(struct spawn_probe_reply *out, const struct cgroup_tree *cgrou
     struct error err;
     const struct spawn_limits limits = {
         .memory_bytes = PROBE_MEMORY_BYTES, .pids = 1, .cpu_milli = 1000};
-    if (cgroup_create(&t.group, cgroups, slot, &limits, &err) == 0) {
-        t.join_count = cgroup_open_joins(&t.group, cgroups, t.join_fds, &err);
-        t.has_group = t.join_count >= 0;
-    }
+    t.has_group = cgroup_create(&t.group, cgroups, slot, &limits, &err) == 0 &&
+                  cgroup_open_entry(&t.entry, &t.group, cgroups, &err) == 0;
     for (int layer = 0; layer < LAYER_COUNT; layer++) {
         int error = run_trial(&t, (enum layer)layer);
         out->layers[layer].sys_errno = (uint8_t)error;
@@ -328,8 +327,7 @@ void probe_layers(struct spawn_probe_reply *out, const struct cgroup_tree *cgrou
                                        ? SPAWN_PROBE_WEAKER
                                        : SPAWN_PROBE_MISSING;
     }
-    for (int i = 0; i < t.join_count; i++)
-        close(t.join_fds[i]);
+    cgroup_entry_release(&t.entry);
     for (int tries = 0; tries < 1000 && !cgroup_remove(&t.group, cgroups); tries++)
         usleep(1000); /* the kernel lets go of reaped processes a little later */
     out->landlock_abi = (uint8_t)landlock_abi();

@@ -43,11 +43,7 @@ struct seal {
 
 static int step_cgroup(struct seal *s)
 {
-    for (int i = 0; i < s->plan->join_count; i++) {
-        if (write(s->plan->join_fds[i], "0", 1) != 1)
-            return -1;
-    }
-    return 0;
+    return cgroup_enter(&s->plan->entry);
 }
 
 /* Only now: the namespace shows the group in which it was made as its root. */
@@ -331,6 +327,10 @@ int seal_start(struct seal_child *out, const struct seal_plan *plan, struct erro
         .pidfd = (uintptr_t)&pid_fd,
         .exit_signal = SIGCHLD,
     };
+    if (plan->entry.into_fd >= 0) {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = (uint64_t)plan->entry.into_fd;
+    }
     pid_t pid = sys_clone3(&args);
     if (pid < 0)
         return error_sys(err, "clone into new namespaces");

@@ -20,8 +20,7 @@ struct seal_plan {
     const struct sock_filter *filter;
     size_t filter_len;
     struct spawn_limits limits;
-    int join_fds[CGROUP_HIERARCHIES_MAX];
-    int join_count;
+    struct cgroup_entry entry;
     bool has_memory_cgroup; /* else a per-process limit stands in */
     int init_fd;            /* cove-init, as a sealed memfd */
     int control_fd;         /* init's end of its control socket */

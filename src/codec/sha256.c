@@ -1,49 +1,41 @@
-/* sha256.c - on OpenSSL's EVP, which picks the CPU's own instructions
+/* sha256.c - on OpenSSL's SHA256_*, which pick the CPU's own instructions
  *
- * The algorithm is in OpenSSL's built-in provider and cannot be missing, and feeding it cannot
- * fail; so a refusal is a broken promise and no error for callers to handle. */
+ * Not on EVP: that drags in all of libcrypto, whose relocations took 0.9 ms of every start of
+ * `cove run`. These three functions are linked from the static library, 30 KB without set-up. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#define OPENSSL_SUPPRESS_DEPRECATED /* deprecated in favour of EVP, see above */
 #include "codec/sha256.h"
 
-#include <openssl/evp.h>
+#include <openssl/sha.h>
 
 #include "base/macros.h"
 #include "base/memory.h"
 
-struct sha256 {
-    EVP_MD_CTX *ctx;
-};
+_Static_assert(SHA256_BYTES == SHA256_DIGEST_LENGTH, "one SHA-256");
 
-static void begin(struct sha256 *hash)
-{
-    BUG_ON(EVP_DigestInit_ex(hash->ctx, EVP_sha256(), NULL) != 1);
-}
+struct sha256 {
+    SHA256_CTX ctx;
+};
 
 struct sha256 *sha256_new(void)
 {
     struct sha256 *hash = xcalloc(1, sizeof(*hash));
-    hash->ctx = EVP_MD_CTX_new();
-    BUG_ON(!hash->ctx);
-    begin(hash);
+    BUG_ON(SHA256_Init(&hash->ctx) != 1);
     return hash;
 }
 
 void sha256_free(struct sha256 *hash)
 {
-    if (!hash)
-        return;
-    EVP_MD_CTX_free(hash->ctx);
     free(hash);
 }
 
 void sha256_add(struct sha256 *hash, const void *data, size_t len)
 {
-    BUG_ON(EVP_DigestUpdate(hash->ctx, data, len) != 1);
+    BUG_ON(SHA256_Update(&hash->ctx, data, len) != 1);
 }
 
 void sha256_end(struct sha256 *hash, uint8_t out[SHA256_BYTES])
 {
-    unsigned len = 0;
-    BUG_ON(EVP_DigestFinal_ex(hash->ctx, out, &len) != 1 || len != SHA256_BYTES);
-    begin(hash);
+    BUG_ON(SHA256_Final(out, &hash->ctx) != 1);
+    BUG_ON(SHA256_Init(&hash->ctx) != 1);
 }

@@ -100,9 +100,7 @@ static void drop_plan(struct sandbox *sb)
 {
     close_fd(&sb->plan.root.image_fd);
     close_fd(&sb->plan.control_fd);
-    for (int i = 0; i < sb->plan.join_count; i++)
-        close_fd(&sb->plan.join_fds[i]);
-    sb->plan.join_count = 0;
+    cgroup_entry_release(&sb->plan.entry);
 }
 
 static int build(struct sandbox *sb, struct host *host, const struct spawn_create *r,
@@ -126,11 +124,8 @@ static int build(struct sandbox *sb, struct host *host, const struct spawn_creat
         return -1;
     if (make_control(sb, err) < 0)
         return -1;
-    plan->join_count = cgroup_open_joins(&sb->cgroup, &host->cgroups, plan->join_fds, err);
-    if (plan->join_count < 0) {
-        plan->join_count = 0;
+    if (cgroup_open_entry(&plan->entry, &sb->cgroup, &host->cgroups, err) < 0)
         return -1;
-    }
     return seal_start(&sb->child, plan, err);
 }
 

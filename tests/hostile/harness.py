@@ -265,12 +265,12 @@ class Cove:
         if source.suffix == ".c":
             binary = compile_program(source, self.cache)
             argv += ["--file", f"{binary}:probe",
-                     "-c", 'chmod +x probe && exec ./probe "$@"']
+                     "-c", 'chmod +x probe && exec ./probe "$@"', "--"]
         else:
             guard = PROGRAMS / f"guard{source.suffix}"
             argv += ["--file", str(guard)] if guard.exists() else []
             argv += [str(source)]
-        return argv + (["--", *args] if args else [])
+        return [*argv, *args]
 
     def start(self, argv: list[str], stdin="null") -> "Running":
         return Running(self, argv, stdin)

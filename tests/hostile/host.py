@@ -26,11 +26,8 @@ class Process:
 
     @property
     def is_sandboxed(self) -> bool:
-        in_cgroup = any(
-            part == "cove" or part.startswith("cove-")
-            for line in self.cgroup.splitlines()
-            for part in line.split(":", 2)[-1].split("/")
-        )
+        in_cgroup = any("cove" in line.split(":", 2)[-1].split("/")
+                        for line in self.cgroup.splitlines())
         return in_cgroup or any(uid in SANDBOX_UIDS for uid in self.uids)
 
 
@@ -102,8 +99,7 @@ def cgroup_directories() -> set[str]:
     tops = {m[1] for m in mounts() if m[2] in ("cgroup", "cgroup2")}
     for top in tops:
         for path, names, _ in os.walk(top):
-            below = os.path.relpath(path, top).split("/")
-            if any(part == "cove" or part.startswith("cove-") for part in below):
+            if "cove" in os.path.relpath(path, top).split("/"):
                 found.add(path)
     return {path for path in found if os.path.basename(path) != "cove"}
 

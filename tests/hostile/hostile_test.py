@@ -185,8 +185,8 @@ def test_A44_many_short_runs_leave_no_dying_cgroups(bench):
 def host_side(running) -> list:
     """The processes of a run that live outside its sandbox."""
     table = host.processes()
-    mine = [table[running.process.pid], *host.descendants(table, running.process.pid)]
-    return [p for p in mine if p.namespaces == 1]
+    mine = host.descendants(table, running.process.pid)
+    return [p for p in [table.get(running.process.pid), *mine] if p and p.namespaces == 1]
 
 
 def start_hanging(bench, env=None):
