@@ -11,14 +11,21 @@
 #include "cli/term.h"
 
 #define TEXT_WIDTH_MAX 96 /* longer lines are hard to read, however wide the terminal */
-#define LEFT_WIDTH_MAX 28 /* a longer left column pushes its text to the next line */
+#define OPTION_COLUMN  28 /* where the words begin; a longer option has a line of its own */
 #define LEFT_MAX_BYTES 512
 #define INDENT         2
+#define HARD_BLANK     "\v" /* a blank at which no line is broken */
 
 static void add_blanks(struct strbuf *out, size_t count)
 {
     while (count-- > 0)
         strbuf_add_char(out, ' ');
+}
+
+static void add_word(struct strbuf *out, const char *word, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        strbuf_add_char(out, word[i] == HARD_BLANK[0] ? ' ' : word[i]);
 }
 
 /* Adds `text` word by word from column `at` on; further lines begin at column `indent`. */
@@ -39,7 +46,7 @@ static void add_wrapped(struct strbuf *out, const char *text, size_t at, size_t 
                 strbuf_add_char(out, ' ');
                 at++;
             }
-            strbuf_add(out, text, len);
+            add_word(out, text, len);
             at += len;
             is_first = false;
         }
@@ -120,7 +127,7 @@ static void add_right(struct strbuf *out, const struct option_row *row)
     if (row->type == OPTION_LIST)
         strbuf_add_str(out, "; may be repeated");
     if (row->preset && row->type != OPTION_BOOL)
-        strbuf_add_fmt(out, " (default: %s)", row->preset);
+        strbuf_add_fmt(out, " (default:" HARD_BLANK "%s)", row->preset);
 }
 
 static bool is_shown(const struct option_row *row, const char *group)
@@ -132,26 +139,19 @@ static bool is_shown(const struct option_row *row, const char *group)
 static void add_group(struct strbuf *out, const struct option_row *rows, size_t count,
                       const char *group, const struct help_style *style)
 {
-    size_t column = 0;
-    for (size_t i = 0; i < count; i++) {
-        scoped_strbuf struct strbuf left;
-        strbuf_init(&left, LEFT_MAX_BYTES);
-        add_left(&left, &rows[i]);
-        if (is_shown(&rows[i], group) && left.len <= LEFT_WIDTH_MAX)
-            column = MAX(column, left.len);
-    }
-    if (column == 0)
-        return;
-    add_heading(out, group, style);
+    bool has_heading = false;
     for (size_t i = 0; i < count; i++) {
         if (!is_shown(&rows[i], group))
             continue;
+        if (!has_heading)
+            add_heading(out, group, style);
+        has_heading = true;
         scoped_strbuf struct strbuf left, right;
         strbuf_init(&left, LEFT_MAX_BYTES);
         strbuf_init(&right, HELP_MAX_BYTES);
         add_left(&left, &rows[i]);
         add_right(&right, &rows[i]);
-        add_pair(out, strbuf_str(&left), strbuf_str(&right), INDENT + column + 2, style);
+        add_pair(out, strbuf_str(&left), strbuf_str(&right), OPTION_COLUMN, style);
     }
 }
 

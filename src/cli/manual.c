@@ -122,6 +122,24 @@ static void add_command(struct strbuf *out, const struct command *command, const
     }
 }
 
+/* One entry per status, which several codes may share; nothing for a code that came before. */
+static void add_error_status(struct strbuf *out, enum error_code code)
+{
+    int status = error_info(code)->exit_status;
+    const char *before = "";
+    for (int other = 0; other < ERROR_CODE_COUNT; other++) {
+        if (error_info((enum error_code)other)->exit_status != status)
+            continue;
+        if (other < (int)code)
+            return;
+        if (!*before)
+            strbuf_add_fmt(out, ".TP\n%d\nCove itself failed: ", status);
+        strbuf_add_fmt(out, "%s%s", before, error_info((enum error_code)other)->name);
+        before = ", ";
+    }
+    strbuf_add_str(out, ".\n");
+}
+
 static void add_exit_statuses(struct strbuf *out)
 {
     static const struct {
@@ -135,10 +153,8 @@ static void add_exit_statuses(struct strbuf *out)
     strbuf_add_str(out, ".SH EXIT STATUS\n");
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         strbuf_add_fmt(out, ".TP\n%s\n%s\n", rows[i].status, rows[i].meaning);
-    for (int code = 0; code < ERROR_CODE_COUNT; code++) {
-        const struct error_info *info = error_info((enum error_code)code);
-        strbuf_add_fmt(out, ".TP\n%d\nCove itself failed: %s.\n", info->exit_status, info->name);
-    }
+    for (int code = 0; code < ERROR_CODE_COUNT; code++)
+        add_error_status(out, (enum error_code)code);
 }
 
 void manual_add_roff(struct strbuf *out, const struct command *const *commands)
