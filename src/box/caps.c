@@ -10,12 +10,11 @@
 
 int caps_drop_bounding(void)
 {
+    int cap = 0;
+    while (prctl(PR_CAPBSET_DROP, cap) == 0)
+        cap++;
     /* EINVAL marks the first number above the kernel's last capability. */
-    for (int cap = 0; prctl(PR_CAPBSET_READ, cap) >= 0; cap++) {
-        if (prctl(PR_CAPBSET_DROP, cap) < 0)
-            return -1;
-    }
-    return 0;
+    return errno == EINVAL && cap > CAP_AUDIT_READ ? 0 : -1;
 }
 
 int caps_drop_all(void)
@@ -36,11 +35,12 @@ int caps_drop_all(void)
             return -1;
         }
     }
-    for (int cap = 0; prctl(PR_CAPBSET_READ, cap) >= 0; cap++) {
-        if (prctl(PR_CAPBSET_READ, cap) != 0) {
-            errno = EPERM;
-            return -1;
-        }
+    int cap = 0, has;
+    while ((has = prctl(PR_CAPBSET_READ, cap)) == 0)
+        cap++;
+    if (has > 0) {
+        errno = EPERM;
+        return -1;
     }
     return 0;
 }

@@ -50,18 +50,8 @@ static uint32_t answer_errno(int error)
     return SECCOMP_RET_ERRNO | ((uint32_t)error & SECCOMP_RET_DATA);
 }
 
-static const struct seccomp_rule *rule_of(int number)
+static struct range range_of(int number, const struct seccomp_rule *rule)
 {
-    for (size_t i = 0; i < seccomp_rule_count; i++) {
-        if (seccomp_rules[i].number == number)
-            return &seccomp_rules[i];
-    }
-    return NULL;
-}
-
-static struct range range_of(int number)
-{
-    const struct seccomp_rule *rule = rule_of(number);
     struct range r = {.first = (uint16_t)number, .answer = answer_errno(ENOSYS)};
     if (!rule)
         return r;
@@ -82,8 +72,11 @@ static struct range range_of(int number)
 
 static void find_ranges(struct compiler *c)
 {
+    const struct seccomp_rule *rules[NUMBERS_MAX] = {NULL};
+    for (size_t i = 0; i < seccomp_rule_count; i++)
+        rules[seccomp_rules[i].number] = &seccomp_rules[i];
     for (int number = 0; number < NUMBERS_MAX; number++) {
-        struct range r = range_of(number);
+        struct range r = range_of(number, rules[number]);
         const struct range *last = c->range_count ? &c->ranges[c->range_count - 1] : NULL;
         if (!last || last->rule || r.rule || last->answer != r.answer)
             c->ranges[c->range_count++] = r;
