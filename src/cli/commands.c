@@ -10,6 +10,7 @@
 const struct command *const commands_all[] = {
     &cmd_run,
     &cmd_doctor,
+    &cmd_image,
     &cmd_config,
     &cmd_version,
     &cmd_help,
