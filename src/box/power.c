@@ -139,13 +139,28 @@ struct grants {
     struct subids uids, gids;
 };
 
+/* Straight from the file: the resolvers of the C library would load libraries into this program. */
+static bool find_user_name(char *out, size_t size)
+{
+    FILE *file = fopen("/etc/passwd", "re");
+    bool found = false;
+    if (!file)
+        return false;
+    for (struct passwd *user; !found && (user = fgetpwent(file));) {
+        found = user->pw_uid == getuid();
+        if (found)
+            snprintf(out, size, "%s", user->pw_name);
+    }
+    fclose(file);
+    return found;
+}
+
 static bool find_grants(struct grants *g)
 {
-    const struct passwd *user = getpwuid(getuid());
-    return user && access("/usr/bin/newuidmap", X_OK) == 0 &&
+    char name[256];
+    return find_user_name(name, sizeof(name)) && access("/usr/bin/newuidmap", X_OK) == 0 &&
            access("/usr/bin/newgidmap", X_OK) == 0 &&
-           find_subids("/etc/subuid", user->pw_name, &g->uids) &&
-           find_subids("/etc/subgid", user->pw_name, &g->gids);
+           find_subids("/etc/subuid", name, &g->uids) && find_subids("/etc/subgid", name, &g->gids);
 }
 
 /* The mapper must run outside the namespace that it maps: a child waits there, maps its parent. */

@@ -514,11 +514,11 @@ static const struct option_row run_options[] = {
     {.name = "code", .short_name = 'c', .type = OPTION_STRING, .offset = AT(code), .arg = "CODE",
      .help = "The program itself"},
     {.name = "file", .type = OPTION_LIST, .offset = AT(files), .arg = "PATH[:DEST]",
-     .help = "Put a file into the workspace; may be repeated"},
+     .help = "Put a file into the workspace"},
     {.name = "out", .type = OPTION_STRING, .offset = AT(out), .arg = "DIR",
      .help = "Bring the files that the program made or changed back into DIR"},
     {.name = "env", .type = OPTION_LIST, .offset = AT(env), .arg = "NAME=VALUE",
-     .help = "Set a variable of the program's environment; may be repeated"},
+     .help = "Set a variable of the program's environment"},
     {.name = "network", .type = OPTION_ENUM, .offset = AT(network), .preset = "none",
      .choices = networks, .help = "Network policy"},
 };

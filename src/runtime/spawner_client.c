@@ -28,6 +28,7 @@ struct spawner_client {
     int fd;
     pid_t pid;
     uint32_t next_serial;
+    unsigned sandboxes; /* made and not yet destroyed */
     struct request *requests;
     spawner_exited_fn exited;
     void *ctx;
@@ -141,6 +142,10 @@ static void on_message(struct spawner_client *c, const struct spawn_message *m, 
     bool is_failure = m->flags & SPAWN_FAILED;
     if (is_failure)
         set_failure(&err, &m->failure);
+    else if (m->verb == SPAWN_CREATE)
+        c->sandboxes++;
+    else if (m->verb == SPAWN_DESTROY)
+        c->sandboxes--;
     r->reply(r->ctx, is_failure ? NULL : m, fd, is_failure ? &err : NULL);
     free(r);
 }
@@ -202,7 +207,9 @@ void spawner_client_free(struct spawner_client *c)
     while (c->requests)
         free(take_request(c, c->requests->serial));
     close(c->fd);
-    while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
+    /* With sandboxes left it has work to do, and whoever ends us may want to see it done; without,
+     * it has nothing but its own exit before it. */
+    while (c->sandboxes > 0 && waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
         ;
     free(c);
 }

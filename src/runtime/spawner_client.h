@@ -31,8 +31,8 @@ MUST_CHECK int spawner_client_open(struct spawner_client **out, struct loop *loo
                                    const struct spawner_settings *settings, spawner_reply_fn hello,
                                    spawner_exited_fn exited, void *ctx, struct error *err);
 
-/* Closes the connection: the spawner removes every sandbox and ends; waits for that. Outstanding
- * requests are dropped without a call. */
+/* Closes the connection: the spawner removes every sandbox that is left, and ends; waits for that
+ * when there is one. Outstanding requests are dropped without a call. */
 void spawner_client_free(struct spawner_client *client);
 SCOPED_DEFINE(spawner_client)
 
