@@ -140,3 +140,13 @@ int fd_set_nonblock(int fd)
     int flags = fcntl(fd, F_GETFL);
     return flags < 0 ? -1 : fcntl(fd, F_SETFL, flags | O_NONBLOCK);
 }
+
+int fd_read_file(const char *path, char **out, size_t max_bytes, struct error *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return error_sys(err, "open '%s'", path);
+    int status = fd_read_text(fd, out, max_bytes, err);
+    close(fd);
+    return status < 0 ? error_wrap(err, "read '%s'", path) : 0;
+}

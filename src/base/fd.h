@@ -28,3 +28,6 @@ int fd_send(int sock, const void *data, size_t len, const int *fds, size_t count
 ssize_t fd_recv(int sock, void *data, size_t size, int fds[FD_PASS_MAX], size_t *count);
 
 int fd_set_nonblock(int fd); /* 0, or -1 with errno */
+
+/* The same by path (absolute, or relative to the working directory). */
+MUST_CHECK int fd_read_file(const char *path, char **out, size_t max_bytes, struct error *err);

@@ -21,7 +21,8 @@
 #include "base/parse.h"
 #include "base/scoped.h"
 
-#define CPU_PERIOD_US 100000
+#define CPU_PERIOD_US       100000
+#define MOUNTINFO_MAX_BYTES (16 * MIB)
 
 static const char *const v1_names[CGROUP_CONTROLLER_COUNT] = {
     [CGROUP_MEMORY] = "memory",
@@ -234,15 +235,13 @@ void cgroup_tree_open(struct cgroup_tree *tree, const char *parent_name, bool is
     for (int c = 0; c < CGROUP_CONTROLLER_COUNT; c++)
         tree->where[c] = -1;
 
-    FILE *mounts = fopen("/proc/self/mountinfo", "re");
-    if (!mounts)
+    struct error err;
+    scoped_free char *text = NULL;
+    if (fd_read_file("/proc/self/mountinfo", &text, MOUNTINFO_MAX_BYTES, &err) < 0)
         return;
-    char *line = NULL;
-    size_t size = 0;
-    while (getline(&line, &size, mounts) > 0)
+    for (char *save = NULL, *line = strtok_r(text, "\n", &save); line;
+         line = strtok_r(NULL, "\n", &save))
         add_mount(tree, line, parent_name, is_rootless);
-    free(line);
-    fclose(mounts);
 }
 
 void cgroup_tree_close(struct cgroup_tree *tree)

@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <linux/capability.h>
 #include <poll.h>
-#include <pwd.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
@@ -19,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/parse.h"
 #include "base/scoped.h"
 
@@ -28,6 +28,9 @@
 #define UID_COUNT_MIN 256u /* fewer are not worth the trouble */
 
 #define SUBIDS_MAX 65535u
+
+#define SMALL_FILE_BYTES    (64 * KIB)
+#define USER_FILE_MAX_BYTES (16 * MIB)
 
 static bool has_capabilities(void)
 {
@@ -47,23 +50,27 @@ static bool has_capabilities(void)
  * largest one (in a container). */
 static void find_ids(struct power *power)
 {
-    FILE *map = fopen("/proc/self/uid_map", "re");
-    uint64_t inside, outside, count, best_end = 0, best = 0;
-    if (!map)
+    struct error err;
+    scoped_free char *text = NULL;
+    uint64_t best_end = 0, best = 0;
+    if (fd_read_file("/proc/self/uid_map", &text, SMALL_FILE_BYTES, &err) < 0)
         return;
-    while (fscanf(map, "%" SCNu64 " %" SCNu64 " %" SCNu64, &inside, &outside, &count) == 3) {
+    for (char *save = NULL, *line = strtok_r(text, "\n", &save); line;
+         line = strtok_r(NULL, "\n", &save)) {
+        uint64_t inside, count;
+        if (sscanf(line, "%" SCNu64 " %*u %" SCNu64, &inside, &count) != 2)
+            continue;
         if (inside <= UID_FIRST && inside + count >= UID_FIRST + UID_COUNT) {
             power->uid_first = UID_FIRST;
             power->uid_count = UID_COUNT;
-            break;
+            return;
         }
         if (count > best) {
             best = count;
             best_end = inside + count;
         }
     }
-    fclose(map);
-    if (power->uid_count == 0 && best > 2 * (uint64_t)UID_COUNT_MIN) {
+    if (best > 2 * (uint64_t)UID_COUNT_MIN) {
         power->uid_count = (unsigned)MIN(best / 2, UID_COUNT);
         power->uid_first = (uid_t)(best_end - power->uid_count);
     }
@@ -82,33 +89,56 @@ struct subids {
     unsigned count;
 };
 
-/* The caller's line of /etc/subuid or /etc/subgid: "name:first:count", by name or number. */
+/* Calls `fn` with the fields of each line of a file like /etc/passwd until it answers true. */
+#define FIELDS_MAX 8
+typedef bool (*fields_fn)(void *ctx, char *fields[FIELDS_MAX], size_t count);
+
+static bool find_line(const char *path, fields_fn fn, void *ctx)
+{
+    struct error err;
+    scoped_free char *text = NULL;
+    if (fd_read_file(path, &text, USER_FILE_MAX_BYTES, &err) < 0)
+        return false;
+    for (char *save = NULL, *line = strtok_r(text, "\n", &save); line;
+         line = strtok_r(NULL, "\n", &save)) {
+        char *fields[FIELDS_MAX], *field;
+        size_t count = 0;
+        while (count < FIELDS_MAX && (field = strsep(&line, ":")))
+            fields[count++] = field;
+        if (fn(ctx, fields, count))
+            return true;
+    }
+    return false;
+}
+
+struct subid_search {
+    const char *name;
+    char number[16];
+    struct subids found;
+};
+
+/* name:first:count, by name or number */
+static bool is_subid_line(void *ctx, char *fields[FIELDS_MAX], size_t count)
+{
+    struct subid_search *s = ctx;
+    uint64_t first, n;
+    if (count != 3 || (strcmp(fields[0], s->name) != 0 && strcmp(fields[0], s->number) != 0) ||
+        !parse_u64(fields[1], &first) || !parse_u64(fields[2], &n))
+        return false;
+    if (n < UID_COUNT_MIN || n > UINT32_MAX || first > UINT32_MAX - n)
+        return false;
+    s->found = (struct subids){(unsigned)first, (unsigned)MIN(n, SUBIDS_MAX)};
+    return true;
+}
+
 static bool find_subids(const char *path, const char *name, struct subids *out)
 {
-    FILE *file = fopen(path, "re");
-    if (!file)
+    struct subid_search s = {.name = name};
+    snprintf(s.number, sizeof(s.number), "%u", getuid());
+    if (!find_line(path, is_subid_line, &s))
         return false;
-    char *line = NULL, number[16];
-    size_t size = 0;
-    bool found = false;
-    snprintf(number, sizeof(number), "%u", getuid());
-    while (!found && getline(&line, &size, file) > 0) {
-        char *save = NULL;
-        const char *who = strtok_r(line, ":\n", &save);
-        const char *first = strtok_r(NULL, ":\n", &save);
-        const char *count = strtok_r(NULL, ":\n", &save);
-        uint64_t f, n;
-        if (!who || !first || !count || !parse_u64(first, &f) || !parse_u64(count, &n))
-            continue;
-        if ((strcmp(who, name) == 0 || strcmp(who, number) == 0) && n >= UID_COUNT_MIN &&
-            f + n <= UINT32_MAX) {
-            *out = (struct subids){(unsigned)f, (unsigned)MIN(n, SUBIDS_MAX)};
-            found = true;
-        }
-    }
-    free(line);
-    fclose(file);
-    return found;
+    *out = s.found;
+    return true;
 }
 
 /* newuidmap PID 0 own 1 1 first count: the set-uid helper checks the grant again. */
@@ -139,26 +169,22 @@ struct grants {
     struct subids uids, gids;
 };
 
-/* Straight from the file: the resolvers of the C library would load libraries into this program. */
-static bool find_user_name(char *out, size_t size)
+#define USER_NAME_BYTES 256
+
+static bool is_own_line(void *ctx, char *fields[FIELDS_MAX], size_t count)
 {
-    FILE *file = fopen("/etc/passwd", "re");
-    bool found = false;
-    if (!file)
+    uint64_t uid;
+    if (count < 3 || !parse_u64(fields[2], &uid) || uid != getuid())
         return false;
-    for (struct passwd *user; !found && (user = fgetpwent(file));) {
-        found = user->pw_uid == getuid();
-        if (found)
-            snprintf(out, size, "%s", user->pw_name);
-    }
-    fclose(file);
-    return found;
+    snprintf(ctx, USER_NAME_BYTES, "%s", fields[0]);
+    return true;
 }
 
+/* The name straight from the file: the C library's resolvers would load libraries into us. */
 static bool find_grants(struct grants *g)
 {
-    char name[256];
-    return find_user_name(name, sizeof(name)) && access("/usr/bin/newuidmap", X_OK) == 0 &&
+    char name[USER_NAME_BYTES];
+    return find_line("/etc/passwd", is_own_line, name) && access("/usr/bin/newuidmap", X_OK) == 0 &&
            access("/usr/bin/newgidmap", X_OK) == 0 &&
            find_subids("/etc/subuid", name, &g->uids) && find_subids("/etc/subgid", name, &g->gids);
 }
