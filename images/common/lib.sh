@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=sh disable=SC2154
 # lib.sh - what customize scripts share
 #
 # Sourced with $root set to the unpacked root and COVE_RECIPE to the recipe's folder.

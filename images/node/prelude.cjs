@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // prelude.cjs - loaded before each program
 //
 // A program may use top-level await, which makes it an ES module, and still say require(),
