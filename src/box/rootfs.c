@@ -88,10 +88,10 @@ static int make_storage(uint64_t disk_bytes, uint64_t inodes, uid_t owner, struc
     return take_fd(&fd);
 }
 
-int rootfs_prepare(struct rootfs *out, int tree_fd, uint64_t disk_bytes, uint64_t inodes,
+int rootfs_prepare(struct rootfs *out, int veil_fd, uint64_t disk_bytes, uint64_t inodes,
                    uid_t owner, struct error *err)
 {
-    scoped_fd int image = open_tree(tree_fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    scoped_fd int image = open_tree(veil_fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     if (image < 0)
         return error_sys(err, "clone image mount");
     if (set_flags(image, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV) < 0)
@@ -135,7 +135,8 @@ static int bind_device(int dev_fd, const char *name)
     char path[32];
     snprintf(path, sizeof(path), "/dev/%s", name);
     scoped_fd int node = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    if (node < 0 || mknodat(dev_fd, name, S_IFREG | 0666, 0) < 0)
+    if (node < 0 || set_flags(node, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC) < 0 ||
+        mknodat(dev_fd, name, S_IFREG | 0666, 0) < 0)
         return -1;
     return attach(node, dev_fd, name);
 }

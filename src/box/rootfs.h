@@ -16,8 +16,8 @@ struct rootfs {
     int storage_fd; /* detached tmpfs that holds all that can be written, with the limits on it */
 };
 
-/* `tree_fd` is the image's directory, borrowed. On success both fds of *out are owned. */
-MUST_CHECK int rootfs_prepare(struct rootfs *out, int tree_fd, uint64_t disk_bytes, uint64_t inodes,
+/* `veil_fd` is the image's mount (see veil.h), borrowed. On success both fds of *out are owned. */
+MUST_CHECK int rootfs_prepare(struct rootfs *out, int veil_fd, uint64_t disk_bytes, uint64_t inodes,
                               uid_t owner, struct error *err);
 void rootfs_release(struct rootfs *root);
 

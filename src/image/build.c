@@ -392,7 +392,7 @@ static int bootstrap(struct build *build, const char *target, struct error *err)
     tell(build, "read the package lists", AT_UPDATE);
     if (run(build, &argv, NULL, err) == 0)
         return 0;
-    if (geteuid() != 0 && strstr(err->msg, "newuidmap"))
+    if (geteuid() != 0 && (strstr(err->msg, "uidmap") || strstr(err->msg, "subuid")))
         error_hint(err, "this needs the package uidmap and a range of ids for you in /etc/subuid "
                         "and /etc/subgid; or let root run `cove image build`");
     return -1;

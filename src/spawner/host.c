@@ -14,6 +14,7 @@
 #include "base/scoped.h"
 #include "box/memfile.h"
 #include "box/syscalls.h"
+#include "box/veil.h"
 
 /* cove-init lies beside this program, wherever that is. */
 static int load_init(struct host *host, struct error *err)
@@ -79,6 +80,8 @@ int host_open(struct host *host, const struct host_options *options, struct erro
     unsigned trusted = find_trusted_stores(options);
     if (power_gain(&host->power, err) < 0)
         return -1;
+    if (veil_prepare(err) < 0)
+        return -1;
     open_stores(host, trusted); /* in the mount namespace of our own: only its mounts can be cloned */
     unsigned slots = host->power.uid_count ? host->power.uid_count : SLOT_COUNT_MAX;
     if (slot_table_open(&host->slots, options->run_dir, slots, err) < 0)
@@ -93,6 +96,8 @@ void host_close(struct host *host)
 {
     for (size_t i = 0; i < host->store_count; i++)
         close(host->store_fds[i]);
+    for (size_t i = 0; i < host->veil_count; i++)
+        close(host->veils[i].fd);
     cgroup_tree_close(&host->cgroups);
     if (host->slots.fd >= 0)
         slot_table_close(&host->slots);
@@ -108,8 +113,8 @@ static bool is_owned_like(int fd, int store_fd)
            (st.st_mode & 022) == 0;
 }
 
-int host_open_image(const struct host *host, const uint8_t digest[SPAWN_DIGEST_BYTES], int *out,
-                    struct error *err)
+static int open_image(const struct host *host, const uint8_t digest[SPAWN_DIGEST_BYTES], int *out,
+                      struct error *err)
 {
     char name[2 * SPAWN_DIGEST_BYTES + 1];
     struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
@@ -128,6 +133,30 @@ int host_open_image(const struct host *host, const uint8_t digest[SPAWN_DIGEST_B
         return 0;
     }
     return error_set(err, ERROR_NOT_FOUND, "open image");
+}
+
+int host_get_image(struct host *host, const uint8_t digest[SPAWN_DIGEST_BYTES], int *out,
+                   struct error *err)
+{
+    for (size_t i = 0; i < host->veil_count; i++) {
+        if (memcmp(host->veils[i].digest, digest, SPAWN_DIGEST_BYTES) == 0) {
+            *out = host->veils[i].fd;
+            return 0;
+        }
+    }
+    scoped_fd int tree = -1;
+    int fd;
+    if (open_image(host, digest, &tree, err) < 0 || veil_new(&fd, tree, err) < 0)
+        return -1;
+    if (host->veil_count == HOST_VEILS_MAX) {
+        veil_free(host->veils[0].fd);
+        memmove(&host->veils[0], &host->veils[1], sizeof(host->veils) - sizeof(host->veils[0]));
+        host->veil_count--;
+    }
+    struct host_veil *veil = &host->veils[host->veil_count++];
+    memcpy(veil->digest, digest, SPAWN_DIGEST_BYTES);
+    *out = veil->fd = fd;
+    return 0;
 }
 
 uint32_t host_missing_layers(const struct host *host)

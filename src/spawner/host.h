@@ -14,6 +14,7 @@
 #include "box/slot.h"
 
 #define HOST_STORES_MAX 4
+#define HOST_VEILS_MAX  64 /* images in use at a time; the oldest makes room */
 
 /* From the command line of whoever started us; a client cannot change it. */
 struct host_options {
@@ -36,6 +37,11 @@ struct host {
     struct slot_table slots;
     int store_fds[HOST_STORES_MAX];
     size_t store_count;
+    struct host_veil {
+        uint8_t digest[SPAWN_DIGEST_BYTES];
+        int fd;
+    } veils[HOST_VEILS_MAX];
+    size_t veil_count;
     int init_fd; /* cove-init, sealed in memory */
     struct sock_filter filter[SECCOMP_FILTER_MAX];
     size_t filter_len;
@@ -45,9 +51,9 @@ struct host {
 MUST_CHECK int host_open(struct host *host, const struct host_options *options, struct error *err);
 void host_close(struct host *host);
 
-/* The directory of an image, by digest alone; *out is owned. */
-MUST_CHECK int host_open_image(const struct host *host, const uint8_t digest[SPAWN_DIGEST_BYTES],
-                               int *out, struct error *err);
+/* The mount of an image, by digest alone, made at its first use; *out is borrowed. */
+MUST_CHECK int host_get_image(struct host *host, const uint8_t digest[SPAWN_DIGEST_BYTES], int *out,
+                              struct error *err);
 
 /* Layers that the host as a whole lacks (cgroup controllers), as a bit set; 0 is good. */
 uint32_t host_missing_layers(const struct host *host);

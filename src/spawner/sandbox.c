@@ -118,9 +118,9 @@ static int build(struct sandbox *sb, struct host *host, const struct spawn_creat
     plan->init_fd = host->init_fd;
     plan->has_memory_cgroup = cgroup_tree_has(&host->cgroups, CGROUP_MEMORY);
 
-    scoped_fd int tree = -1;
-    if (host_open_image(host, r->image, &tree, err) < 0 ||
-        rootfs_prepare(&plan->root, tree, r->limits.disk_bytes, r->limits.inodes, plan->uid, err) < 0)
+    int image;
+    if (host_get_image(host, r->image, &image, err) < 0 ||
+        rootfs_prepare(&plan->root, image, r->limits.disk_bytes, r->limits.inodes, plan->uid, err) < 0)
         return -1;
     if (make_control(sb, err) < 0)
         return -1;
