@@ -32,6 +32,9 @@ void check_table(struct check *check, const void *rows, size_t count, size_t siz
 /* Runs them, with TAP on stdout; answers main()'s status. */
 int check_run(struct check *check, const char *module);
 
+/* Ends the running test as skipped; `why` is printed. */
+void check_skip(const char *why);
+
 /* What a test needs of the world outside; each fails the test when it does not work. */
 char *check_temp_dir(void);                                  /* owned path of a new folder */
 void check_remove_dir(char *path);                           /* with all in it; takes `path` */
