@@ -47,6 +47,7 @@ struct run {
     const struct run_options *options;
     const struct runner *runner;
     struct loop *loop;
+    struct loop_signal *signals[3];
     struct spawner_client *spawner;
     struct execution_run *execution;
     struct execution_request request;
@@ -216,16 +217,28 @@ static int build_env(struct run *r, struct error *err)
     return 0;
 }
 
+/* Files live in memory and are charged there. A disk that nobody asked for shrinks with it. */
+static int check_disk(struct run *r, struct error *err)
+{
+    struct config *c = &r->cli->config;
+    uint64_t most = c->memory_bytes / 2;
+    if (c->disk_bytes <= most)
+        return 0;
+    if (!config_is_given(&r->cli->config_set, "disk")) {
+        c->disk_bytes = most;
+        return 0;
+    }
+    error_set(err, ERROR_INVALID, "--disk %" PRIu64 "M is more than half of --memory %" PRIu64 "M",
+              (uint64_t)(c->disk_bytes / MIB), (uint64_t)(c->memory_bytes / MIB));
+    return error_hint(err, "files live in memory and count there: raise --memory to at least twice "
+                           "the disk");
+}
+
 static int fill_limits(struct run *r, struct error *err)
 {
     const struct config *c = &r->cli->config;
-    if (c->disk_bytes > c->memory_bytes / 2) {
-        error_set(err, ERROR_INVALID,
-                  "--disk %" PRIu64 "M is more than half of --memory %" PRIu64 "M",
-                  (uint64_t)(c->disk_bytes / MIB), (uint64_t)(c->memory_bytes / MIB));
-        return error_hint(err, "files live in memory and count there: raise --memory to at least "
-                               "twice the disk");
-    }
+    if (check_disk(r, err) < 0)
+        return -1;
     r->request.limits = (struct spawn_limits){
         .memory_bytes = c->memory_bytes,
         .disk_bytes = c->disk_bytes,
@@ -397,27 +410,28 @@ static void on_signal(void *ctx, int signal)
     }
 }
 
-static int run_loop(struct run *r, struct error *err)
+static const int watched_signals[] = {SIGINT, SIGTERM, SIGHUP};
+
+/* Starts the spawner, which gets ready while we read what it is to run. */
+static int open_native(struct run *r, struct error *err)
 {
-    static const int watched[] = {SIGINT, SIGTERM, SIGHUP};
-    struct loop_signal *signals[ARRAY_LEN(watched)] = {NULL};
-    scoped(loop) struct loop *loop = NULL;
-    int status = 0;
     signal(SIGPIPE, SIG_IGN);
-    if (loop_open(&loop, err) < 0)
+    if (loop_open(&r->loop, err) < 0)
         return -1;
-    r->loop = loop;
-    for (size_t i = 0; i < ARRAY_LEN(watched) && status == 0; i++)
-        status = loop_signal_new(&signals[i], loop, watched[i], on_signal, r, err);
-    if (status == 0)
-        status = native_open(&r->spawner, r->cli, loop, on_hello, on_exited, r, err);
-    if (status == 0)
-        loop_run(loop);
+    for (size_t i = 0; i < ARRAY_LEN(watched_signals); i++) {
+        if (loop_signal_new(&r->signals[i], r->loop, watched_signals[i], on_signal, r, err) < 0)
+            return -1;
+    }
+    return native_open(&r->spawner, r->cli, r->loop, on_hello, on_exited, r, err);
+}
+
+static void close_native(struct run *r)
+{
     spawner_client_free(r->spawner);
     execution_run_free(r->execution);
-    for (size_t i = 0; i < ARRAY_LEN(watched); i++)
-        loop_signal_free(signals[i]);
-    return status;
+    for (size_t i = 0; i < ARRAY_LEN(watched_signals); i++)
+        loop_signal_free(r->signals[i]);
+    loop_free(r->loop);
 }
 
 static int prepare(struct run *r, const struct source *source, int argc, char **argv,
@@ -442,6 +456,7 @@ static int prepare(struct run *r, const struct source *source, int argc, char **
 
 static void release(struct run *r)
 {
+    close_native(r);
     for (size_t i = 0; i < r->request.input_count; i++) {
         free(r->inputs[i].path);
         close(r->inputs[i].fd);
@@ -463,29 +478,19 @@ static const struct runner *find_runner(const struct runner_list *list,
     return runner_find(list, o->language ? o->language : "python", err);
 }
 
-static int run_source(struct cli *cli, const struct run_options *o, const struct source *source,
-                      int argc, char **argv)
+static int run_program(struct run *r, const struct source *source, int argc, char **argv,
+                       struct error *err)
 {
-    struct error err;
     const char *dirs[IMAGE_STORE_DIRS];
     scoped_runner_list struct runner_list runners = {0};
-    image_store_dirs(cli->config.data_dir, dirs);
-    if (runner_list_load(&runners, dirs, &err) < 0)
-        return cli_fail(cli, &err);
-
-    struct run *r = xcalloc(1, sizeof(*r));
-    r->cli = cli;
-    r->options = o;
-    r->request.stdin_fd = -1;
-    r->runner = find_runner(&runners, o, source, &err);
-    int status = -1;
-    if (r->runner && prepare(r, source, argc, argv, &err) == 0)
-        status = run_loop(r, &err);
-    if (status == 0 && r->out && out_dir_failure(r->out, &err) < 0)
-        status = -1;
-    status = status < 0 ? cli_fail(cli, &err) : r->status;
-    release(r);
-    return status;
+    image_store_dirs(r->cli->config.data_dir, dirs);
+    if (open_native(r, err) < 0 || runner_list_load(&runners, dirs, err) < 0)
+        return -1;
+    r->runner = find_runner(&runners, r->options, source, err);
+    if (!r->runner || prepare(r, source, argc, argv, err) < 0)
+        return -1;
+    loop_run(r->loop);
+    return r->out ? out_dir_failure(r->out, err) : 0;
 }
 
 static int run(struct cli *cli, void *options, int argc, char **argv)
@@ -501,7 +506,15 @@ static int run(struct cli *cli, void *options, int argc, char **argv)
     source.uses_stdin = !o->code && !source.file;
     if (source.uses_stdin && term_is_terminal(STDIN_FILENO))
         return cli_misuse(cli, "no program: give a FILE, -c CODE, or pipe it into standard input");
-    return run_source(cli, o, &source, argc, argv);
+    struct error err;
+    struct run *r = xcalloc(1, sizeof(*r));
+    r->cli = cli;
+    r->options = o;
+    r->request.stdin_fd = -1;
+    int status = run_program(r, &source, argc, argv, &err);
+    status = status < 0 ? cli_fail(cli, &err) : r->status;
+    release(r);
+    return status;
 }
 
 #define AT(field) offsetof(struct run_options, field)

@@ -3,6 +3,7 @@
 #include "cli/config.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -227,4 +228,14 @@ int config_load(struct config *config, struct option_set *set, struct error *err
         return -1;
     option_apply_presets(set);
     return choose_data_dir(config, err);
+}
+
+bool config_is_given(const struct option_set *set, const char *name)
+{
+    for (size_t i = 0; i < set->count; i++) {
+        if (strcmp(set->rows[i].name, name) == 0)
+            return option_is_set(set, i);
+    }
+    BUG_ON(true);
+    return false;
 }

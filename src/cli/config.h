@@ -43,3 +43,6 @@ extern const size_t config_option_count;
 /* Fills what the flags (applied before) left open from the environment, the configuration files and
  * the presets. `set` is bound to `config` and config_options. */
 MUST_CHECK int config_load(struct config *config, struct option_set *set, struct error *err);
+
+/* Did somebody set the option, by whatever means, or is it the preset? */
+bool config_is_given(const struct option_set *set, const char *name);
