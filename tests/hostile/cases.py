@@ -111,6 +111,7 @@ def bounded_queues(run) -> None:
         at_most("sem.count", 40)(run)
 
 
+SMALL = limits(timeout=20, memory="128M", disk="64M")
 OOM_OR_REFUSED = dict(states=EITHER, kinds=kinds(None, "oom", "disk"), check=bounded_fill,
                       seconds=15)
 
@@ -118,23 +119,23 @@ MEMORY = [
     Case("A6", "hundred-gigabytes-at-once", "memory.py", ("grab",),
          limits(timeout=10, memory="128M", disk="64M"), states=FAILED,
          kinds=kinds("oom", "exit", "exception")),
-    Case("A6", "touches-page-by-page", "memory.py", ("touch",), limits(timeout=20, memory="128M", disk="64M"),
+    Case("A6", "touches-page-by-page", "memory.py", ("touch",), SMALL,
          states=FAILED, kinds=kinds("oom"), beside=True),
-    Case("A6", "in-a-child", "memory.py", ("child",), limits(timeout=20, memory="128M", disk="64M"),
+    Case("A6", "in-a-child", "memory.py", ("child",), SMALL,
          states=EITHER, kinds=kinds(None, "oom")),
     Case("A7", "creeps-below-the-limit", "memory.py", ("hold", "80", "2"),
-         limits(timeout=20, memory="128M", disk="64M"), check=said("done"), beside=True),
-    Case("A8", "fills-tmp", "fill.c", ("tmp",), limits(timeout=20, memory="128M", disk="64M"),
+         SMALL, check=said("done"), beside=True),
+    Case("A8", "fills-tmp", "fill.c", ("tmp",), SMALL,
          **OOM_OR_REFUSED),
-    Case("A8 A10", "fills-dev-shm", "fill.c", ("shm",), limits(timeout=20, memory="128M", disk="64M"),
+    Case("A8 A10", "fills-dev-shm", "fill.c", ("shm",), SMALL,
          **OOM_OR_REFUSED),
-    Case("A9", "fills-memfd", "fill.c", ("memfd",), limits(timeout=20, memory="128M", disk="64M"),
+    Case("A9", "fills-memfd", "fill.c", ("memfd",), SMALL,
          **OOM_OR_REFUSED),
-    Case("A10", "fills-shared-mappings", "fill.c", ("shared",), limits(timeout=20, memory="128M", disk="64M"),
+    Case("A10", "fills-shared-mappings", "fill.c", ("shared",), SMALL,
          **OOM_OR_REFUSED),
-    Case("A10", "fills-sysv-segments", "fill.c", ("sysv",), limits(timeout=20, memory="128M", disk="64M"),
+    Case("A10", "fills-sysv-segments", "fill.c", ("sysv",), SMALL,
          **OOM_OR_REFUSED),
-    Case("A14", "fills-socket-buffers", "fill.c", ("sockets",), limits(timeout=20, memory="128M", disk="64M"),
+    Case("A14", "fills-socket-buffers", "fill.c", ("sockets",), SMALL,
          **OOM_OR_REFUSED),
     Case("A12", "ten-times-memory-to-disk", "pagecache.sh", (),
          limits(timeout=30, memory="128M", disk="64M"), states=EITHER,
@@ -160,7 +161,7 @@ OBJECTS = [
     Case("A39 B71 B72 B85", "raises-its-privileges", "privileges.c", (), limits(timeout=20),
          check=every(refused("priority.", {"EPERM", "EACCES", "ENOMEM", "ENOSYS"}, 14),
                      refused("identity.", {"EPERM", "EINVAL", "ENOSYS", "EACCES"}, 14),
-                     refused("file.", {"EPERM", "EOPNOTSUPP", "ENOTSUP", "EACCES", "EINVAL"}, 3),
+                     refused("file.", {"EPERM", "EOPNOTSUPP", "ENOTSUP", "EACCES", "EINVAL"}, 2),
                      refused("mknod.", {"EPERM", "EROFS", "EACCES", "ENOENT"}, 45),
                      refused("opendev.", {"ENOENT", "ENXIO", "EACCES", "EPERM", "ENODEV"}, 46),
                      facts(CapInh="0" * 16, CapPrm="0" * 16, CapEff="0" * 16, CapBnd="0" * 16,
@@ -177,11 +178,13 @@ DISK = [
     Case("A21", "a-million-names-in-tmp", "disk.py", ("names", "/tmp"), limits(timeout=20),
          states=FAILED, kinds=kinds("disk", "exit", "exception", "oom"),
          check=at_most("names", 1_000_000, 100)),
+    # The deeper the chain, the longer the kernel takes to judge a path: the clock may come first.
     Case("A22", "hundred-thousand-deep", "deep.c", ("100000",),
-         limits(timeout=20, inodes=200_000, memory="512M", disk="256M"), states=EITHER,
-         kinds=kinds(None, "disk"), check=at_most("depth", 100_000, at_least=20_000), seconds=15),
-    Case("A22", "deep-in-tmp", "deep.c", ("100000", "/tmp"), limits(timeout=20), states=EITHER,
-         kinds=kinds(None, "disk", "oom"), seconds=15),
+         limits(timeout=6, cpus=2, inodes=200_000, memory="512M", disk="256M"), states=ANY,
+         kinds=kinds(None, "disk", "timeout"), check=at_most("depth", 100_000, 5_000), seconds=11),
+    Case("A22", "deep-in-tmp", "deep.c", ("100000", "/tmp"), limits(timeout=3, cpus=2), states=ANY,
+         kinds=kinds(None, "disk", "oom", "timeout"), check=at_most("depth", 100_000, 2_000),
+         seconds=8),
     Case("A23", "twenty-thousand-entries", "disk.py", ("entries", "20000"),
          limits(timeout=20, inodes=30_000, memory="512M", disk="256M"), check=said("done"),
          out=True, seconds=18),
@@ -293,24 +296,20 @@ KERNEL = [
     Case("B78", "leaked-descriptors", "fds.c", (), limits(timeout=20),
          check=checks.only_standard_fds),
     Case("B83", "runs-from-memory", "memexec.c", (), limits(timeout=20),
-         check=refused("inner.", at_least=6)),
+         check=refused("inner.", checks.REFUSED | {"EAFNOSUPPORT"}, 6)),
 ]
 
 PYTHON_ENVIRONMENT = {
-    "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TERM", "TMPDIR", "PWD",
-    "SHELL", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "MPLBACKEND", "MPLCONFIGDIR",
-    "PYTHONPATH", "PYTHONIOENCODING",
+    "PATH", "HOME", "LANG", "MPLBACKEND", "MPLCONFIGDIR", "PYTHONDONTWRITEBYTECODE",
+    "PYTHONNOUSERSITE", "PYTHONUNBUFFERED",
 }
-SHELL_ENVIRONMENT = {
-    "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TERM", "TMPDIR", "PWD", "SHELL", "SHLVL",
-    "_", "OLDPWD",
-}
+SHELL_ENVIRONMENT = {"PATH", "HOME", "LANG"}
 
 LEAKS = [
     Case("C90", "python-environment", "environment.py", (), limits(timeout=10),
          check=checks.environment(PYTHON_ENVIRONMENT)),
     Case("C90", "shell-environment", "environment.sh", (), limits(timeout=10),
-         check=checks.environment(SHELL_ENVIRONMENT)),
+         check=checks.environment(SHELL_ENVIRONMENT, frozenset({"PWD", "SHLVL", "_"}))),
     Case("C94", "doors-of-the-host", "reach.py", (), limits(timeout=60),
          check=every(refused("stream:", {"ENOENT", "EACCES", "EPERM", "ECONNREFUSED"}, 9),
                      refused("dgram:", {"ENOENT", "EACCES", "EPERM", "ECONNREFUSED",

@@ -27,6 +27,7 @@ PROGRAMS = HERE / "programs"
 SLACK_SECONDS = 20.0
 FILE_SIZE_MAX = 1 << 30
 PR_SET_CHILD_SUBREAPER = 36
+CLONE_NEWNS = 0x00020000
 LANGUAGES = {".py": "python", ".sh": "bash", ".js": "javascript", ".c": "bash"}
 
 
@@ -51,6 +52,15 @@ class Mode:
 def become_subreaper() -> None:
     """Orphans of a run come to this process, so that none can get lost."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def leave_mount_namespace() -> None:
+    """Gives this process mounts of its own, in which others' do not show. They are shared among
+    its children, so that a mount which a run forgets to keep private comes back here."""
+    if ctypes.CDLL(None).unshare(CLONE_NEWNS) != 0:
+        raise OSError("cannot make a mount namespace")
+    for how in ("--make-rprivate", "--make-rshared"):
+        subprocess.run(["mount", how, "/"], check=True)
 
 
 class Doors:

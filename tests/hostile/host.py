@@ -10,6 +10,8 @@ SANDBOX_UIDS = range(1_900_000_000, 1_900_065_536)
 STATE_DIR = "/run/cove"
 STATE_FILES = {"slots"}  # stay between runs
 SHARED_DIRS = ("/tmp", "/var/tmp", "/dev/shm", "/run")
+# Other tools of this repository make these, a run does not.
+TOOL_FILES = ("cove-hostile-", "cove-test-", "cove-bench-", "cove-build-", "cove-vm")
 
 
 @dataclass(frozen=True)
@@ -137,12 +139,17 @@ def ipc_objects() -> set[str]:
     return found
 
 
-def temporary_files(private: list[Path], users: set[int]) -> set[str]:
-    """Files in the private directories, and files in the shared ones that are Cove's."""
+def private_files(tops: list[Path]) -> set[str]:
     found = set()
-    for top in private:
+    for top in tops:
         for path, names, leaves in os.walk(top):
             found.update(os.path.join(path, name) for name in names + leaves)
+    return found
+
+
+def shared_files(users: set[int]) -> set[str]:
+    """Files in the shared directories that belong to a sandbox, to one of `users` or to Cove."""
+    found = set()
     for top in SHARED_DIRS:
         for entry in os.scandir(top) if os.path.isdir(top) else ():
             try:
@@ -150,7 +157,7 @@ def temporary_files(private: list[Path], users: set[int]) -> set[str]:
             except OSError:
                 continue
             ours = owner in SANDBOX_UIDS or owner in users or entry.name.startswith("cove-")
-            if ours and not entry.name.startswith("cove-hostile-"):
+            if ours and not entry.name.startswith(TOOL_FILES):
                 found.add(entry.path)
     for path, names, leaves in os.walk(STATE_DIR):
         found.update(os.path.join(path, name) for name in names + leaves if name not in STATE_FILES)

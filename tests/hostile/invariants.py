@@ -47,7 +47,7 @@ class Baseline:
         self.namespaces = host.namespaces()
         self.loops = host.loop_devices()
         self.ipc = host.ipc_objects()
-        self.files = host.temporary_files(self.private, self.users)
+        self.files = host.private_files(self.private) | host.shared_files(self.users)
         self.prints = {path: fingerprint(path) for path in self.canaries}
 
 
@@ -69,61 +69,67 @@ def reap_orphans(owned: set[int]) -> None:
                 pass
 
 
-def leftover_processes(base: Baseline) -> list[str]:
+def describe(process: host.Process) -> str:
+    return (f"process {process.pid} '{process.name}' state {process.state} "
+            f"uids {process.uids[:2]} parent {process.parent}")
+
+
+def own_leftovers(base: Baseline) -> list[str]:
+    """What is there now, was not before, and can only come from the run."""
     reap_orphans(base.owned)
     table = host.processes()
     excused = set(base.owned)
     for pid in base.owned:
         excused.update(p.pid for p in host.descendants(table, pid))
     mine = {p.pid for p in host.descendants(table, os.getpid())}
-    found = []
+    found = [
+        describe(p) for p in table.values()
+        if (p.pid in mine or any(uid in base.users for uid in p.uids))
+        and (p.pid, p.start) not in base.processes and p.pid not in excused
+    ]
+    return found + [f"file {path}" for path in host.private_files(base.private) - base.files]
+
+
+def likely_leftovers(base: Baseline) -> dict[tuple, str]:
+    """What is there now and was not before, but may be another `cove`'s that lives at this moment:
+    only what stays is held against the run."""
+    table = host.processes()
+    found: dict[tuple, str] = {}
     for process in table.values():
-        if (process.pid, process.start) in base.processes or process.pid in excused:
-            continue
-        suspect = process.pid in mine or any(uid in base.users for uid in process.uids)
-        suspect = suspect or (process.is_sandboxed and not is_foreign(table, process))
-        if suspect:
-            found.append(f"process {process.pid} '{process.name}' state {process.state} "
-                         f"uids {process.uids[:2]} parent {process.parent}")
-    return found
-
-
-def leftover_cgroups(base: Baseline) -> list[str]:
-    table = host.processes()
-    found = []
-    for path in sorted(host.cgroup_directories() - base.cgroups):
-        pids = [table[pid] for pid in host.cgroup_pids(path) if pid in table]
-        if not (pids and all(is_foreign(table, process) for process in pids)):
-            found.append(f"cgroup '{path}' with {len(pids)} processes")
-    return found
-
-
-def leftovers(base: Baseline) -> list[str]:
-    """Everything that is there now and was not before, as one line each."""
-    found = leftover_processes(base) + leftover_cgroups(base)
-    table = host.processes()
-    foreign = any(p.name.startswith("cove") and is_foreign(table, p) for p in table.values())
+        known = (process.pid, process.start) in base.processes or process.pid in base.owned
+        if process.is_sandboxed and not known and not is_foreign(table, process):
+            found["process", process.pid, process.start] = describe(process)
+    for path in host.cgroup_directories() - base.cgroups:
+        inside = [table[pid] for pid in host.cgroup_pids(path) if pid in table]
+        if not (inside and all(is_foreign(table, process) for process in inside)):
+            found["cgroup", path] = f"cgroup '{path}' with {len(inside)} processes"
     differences = {
         "mount": host.mounts() - base.mounts,
         "loop device": host.loop_devices() - base.loops,
         "ipc object": host.ipc_objects() - base.ipc,
+        "namespace": host.namespaces() - base.namespaces,
+        "file": host.shared_files(base.users) - base.files,
     }
-    if not foreign:  # another sandbox's namespaces and files cannot be told from ours
-        differences["namespace"] = host.namespaces() - base.namespaces
-        differences["file"] = host.temporary_files(base.private, base.users) - base.files
     for kind, items in differences.items():
-        found += [f"{kind} {item}" for item in sorted(items)]
+        found.update({(kind, item): f"{kind} {item}" for item in items})
+    if any(process.name.startswith("cove") and is_foreign(table, process)
+           for process in table.values()):
+        # Another sandbox's namespaces cannot be told from ours.
+        found = {key: text for key, text in found.items() if key[0] != "namespace"}
     return found
 
 
 def wait_for_nothing(base: Baseline, grace: float = GRACE_SECONDS) -> list[str]:
     """What is still left when the grace time is over."""
     end = time.monotonic() + grace
+    likely = likely_leftovers(base)
     while True:
-        found = leftovers(base)
-        if not found or time.monotonic() > end:
-            return found
+        own = own_leftovers(base)
+        if not (own or likely) or time.monotonic() > end:
+            return own + sorted(text for text in likely.values() if text not in own)
         time.sleep(0.02)
+        now = likely_leftovers(base)
+        likely = {key: now[key] for key in likely if key in now}
 
 
 def check_canaries(base: Baseline) -> list[str]:

@@ -12,6 +12,7 @@ import pytest
 
 import harness
 import host
+import invariants
 from invariants import Baseline, Violation, assert_invariants, check_verdict
 
 GRACE = 0.1
@@ -31,8 +32,13 @@ def place():
 def base(place):
     if os.getuid() != 0:
         pytest.skip("needs root")
-    harness.become_subreaper()
     return Baseline([place / "tmp"], set(), [place / "canary"])
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """Another `cove` on this machine shall not excuse what a test plants."""
+    monkeypatch.setattr(invariants, "is_foreign", lambda table, process: False)
 
 
 def assert_found(base, words: str, **kwargs):
@@ -140,7 +146,7 @@ def test_finds_a_mount(base, place):
         subprocess.run(["umount", str(place / "tmp")], check=True)
 
 
-def test_finds_a_network_namespace_kept_by_a_descriptor(base):
+def test_finds_a_network_namespace_kept_by_a_descriptor(base, alone):
     holder = subprocess.Popen(["unshare", "--net", "sleep", "60"])
     base.owned.add(holder.pid)
     fd = -1
@@ -172,7 +178,8 @@ def test_finds_a_loop_device(base, place):
 @pytest.mark.parametrize("where", ["private", "shared", "state", "owner"])
 def test_finds_a_file(base, place, where):
     path = {"private": place / "tmp/left", "shared": Path("/tmp/cove-self-test"),
-            "state": Path(host.STATE_DIR, "self-test"), "owner": Path("/tmp/self-test-owner")}[where]
+            "state": Path(host.STATE_DIR, "self-test"),
+            "owner": Path("/tmp/self-test-owner")}[where]
     had_parent = path.parent.is_dir()
     path.parent.mkdir(exist_ok=True)
     path.write_text("left")

@@ -1,5 +1,5 @@
-"""A24 C105: what a program may leave behind for the host to fetch: links out of the workspace, files
-that block or lie about their size, awkward names."""
+"""C105: what a program may leave behind for the host to fetch: links out of the workspace, files that
+block, awkward names."""
 import os
 import socket
 
@@ -19,8 +19,8 @@ attempt("fifo", os.mkfifo, "pipe")
 attempt("socket", socket.socket(socket.AF_UNIX).bind, "sock")
 attempt("unreadable", os.close, os.open("unreadable", os.O_CREAT | os.O_WRONLY, 0))
 attempt("unreadable.dir", os.mkdir, "closed", 0)
-for name in ["-rf", "new\nline", "\u202etxt.exe", "quote\"'", "%00", "~", "*", "a" * 255, "\\..\\..",
-             " ", "...", b"\xff\xfe", "<script>", "x\r\nSet-Cookie: y"]:
+for name in ["-rf", "new\nline", "\u202etxt.exe", "quote\"'", "%00", "~", "*", "a" * 255,
+             "\\..\\..", " ", "...", b"\xff\xfe", "<script>", "x\r\nSet-Cookie: y"]:
     where = name if isinstance(name, str) else os.fsdecode(name)
     attempt("name", lambda n=where: open(n, "w").write("name"))
 finish()

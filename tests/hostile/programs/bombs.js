@@ -1,5 +1,6 @@
 // A46: what an interpreter does to itself.
-if (process.env.COVE_HOSTILE !== '1' || process.cwd() !== '/workspace' || process.getuid() !== 1000) {
+const isInside = process.cwd() === '/workspace' && process.getuid() === 1000;
+if (process.env.COVE_HOSTILE !== '1' || !isInside) {
     console.error('hostile probe: this is not a sandbox, refusing to run');
     process.exit(99);
 }

@@ -10,6 +10,8 @@ int main(int argc, char **argv)
     for (; got < want; got++) {
         if (mkdir("d", 0700) != 0 || chdir("d") != 0)
             break;
+        if (got % 1000 == 0)
+            fact("depth", "%d", got);
     }
     int error = got < want ? errno : 0;
     fact("depth", "%d", got);

@@ -1,5 +1,5 @@
-"""A20 A21 A23 A42: the disk, filled by bytes or by names, or kept busy. Dies of the refusal, as most
-programs do, unless told to go on."""
+"""A20 A21 A23 A42: the disk, filled by bytes or by names, or kept busy. Dies of the refusal, as
+most programs do."""
 import os
 import sys
 import time

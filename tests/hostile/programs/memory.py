@@ -1,5 +1,5 @@
-"""A6 A7: anonymous memory. memory.py grab: at once; touch: page by page; hold MB SECONDS: just under
-the limit for a while; child: in a child, whose parent lives on."""
+"""A6 A7: anonymous memory. grab: at once; touch: page by page; child: in a child whose parent lives
+on; hold MB SECONDS: just under the limit for a while."""
 import mmap
 import os
 import sys

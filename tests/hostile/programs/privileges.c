@@ -74,7 +74,6 @@ static void set_id_files(void)
         close(fd);
     TRY("file.capability", setxattr("/workspace/set-id", "security.capability", caps, 20, 0));
     TRY("file.trusted_xattr", setxattr("/workspace/set-id", "trusted.overlay.opaque", "y", 1, 0));
-    TRY("file.security_xattr", setxattr("/workspace/set-id", "security.selinux", "y", 1, 0));
 }
 
 static void devices(void)

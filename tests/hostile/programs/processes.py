@@ -46,8 +46,8 @@ attempt("self.exe.write", write_open, "/proc/self/exe")
 attempt("self.exe.reopen", write_open, os.path.realpath("/proc/self/exe"))
 fd = os.open("/proc/self/exe", os.O_RDONLY | os.O_CLOEXEC)
 attempt("self.exe.fd", write_open, f"/proc/self/fd/{fd}")
-attempt("self.oom_score_adj", lambda: open("/proc/self/oom_score_adj", "w").write("-1000"))
-for name in ("uid_map", "gid_map", "setgroups", "loginuid"):
-    attempt(f"self.{name}", lambda n=name: os.write(os.open(f"/proc/self/{n}", os.O_WRONLY), b"0"))
+for name, text in (("oom_score_adj", b"-1000"), ("uid_map", b"0 0 1"), ("gid_map", b"0 0 1"),
+                   ("setgroups", b"allow"), ("loginuid", b"0")):
+    attempt(f"self.{name}", lambda n=name, t=text: os.write(os.open(f"/proc/self/{n}", 1), t))
 fact("self.cgroup", read_some("/proc/self/cgroup"))
 finish()

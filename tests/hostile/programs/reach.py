@@ -44,7 +44,8 @@ for host in ("127.0.0.1", "127.0.0.53", "127.1.2.3", "0.0.0.0", os.environ["HOST
     attempt(f"tcp:{host}", connect, socket.AF_INET, socket.SOCK_STREAM, (host, port))
 for host in ("169.254.169.254", "10.0.0.1", "224.0.0.1", "255.255.255.255", "8.8.8.8"):
     attempt(f"udp:{host}", connect, socket.AF_INET, socket.SOCK_DGRAM, (host, 53))
-for host in ("::1", "::", "::ffff:127.0.0.1", "fd00:ec2::254", "fe80::1%lo", "2001:4860:4860::8888"):
+for host in ("::1", "::", "::ffff:127.0.0.1", "fd00:ec2::254", "fe80::1%lo",
+             "2001:4860:4860::8888"):
     attempt(f"tcp6:{host}", connect, socket.AF_INET6, socket.SOCK_STREAM, (host, port, 0, 0))
 for host in ("metadata.google.internal", "localhost.localdomain", "host.docker.internal"):
     attempt(f"name:{host}", socket.getaddrinfo, host, 80)

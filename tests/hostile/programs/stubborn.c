@@ -19,7 +19,7 @@ _Noreturn static void spin(void)
         ;
 }
 
-/* Children in sessions of their own, orphaned twice, deaf to signals and to their parent's death. */
+/* Children in sessions of their own, orphaned, deaf to signals and to their parent's death. */
 static void scatter(int count)
 {
     for (int i = 0; i < count; i++) {

@@ -1,5 +1,5 @@
 /* B70: typing into a terminal, and line disciplines, on every terminal within reach. The kernel
- * reads 32 bits of the command, so each is also tried with upper bits that a filter might compare. */
+ * reads 32 bits of the command, so each is also tried with upper bits that a filter may compare. */
 #include "guard.h"
 
 #include <sys/ioctl.h>

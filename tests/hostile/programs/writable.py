@@ -6,6 +6,7 @@ import stat
 from guard import attempt, fact, finish
 
 SKIP = {"/proc"}
+OWN = ("/workspace", "/data", "/mnt/data", "/tmp", "/dev/shm")
 writable, special, set_id, dirs, files = [], [], [], 0, 0
 own = os.environ["HOSTILE_CANARY_NAME"]
 
@@ -38,7 +39,7 @@ for top, names, leaves in os.walk("/"):
         if stat.S_ISREG(mode):
             if mode & (stat.S_ISUID | stat.S_ISGID):
                 set_id.append(path)
-            if os.access(path, os.W_OK) and not top.startswith(("/workspace", "/tmp")):
+            if os.access(path, os.W_OK) and not top.startswith(OWN):
                 special.append(f"writable:{path}")
             if len(sample) < 40 and top in ("/etc", "/usr/bin", "/usr/lib", "/"):
                 sample.append(path)
