@@ -96,12 +96,15 @@ static int lower_limit(int resource, rlim_t value)
 static int step_rlimits(struct seal *s)
 {
     const struct spawn_limits *l = &s->plan->limits;
+    /* A core limit of 0 stops files, but not the pipe helper of the host's core_pattern; 1 stops
+     * both. */
+    const rlim_t no_core = 1;
     /* A file that fills the disk shall meet ENOSPC; only a sparse monster meets RLIMIT_FSIZE. */
     const struct {
         int resource;
         rlim_t value;
     } limits[] = {
-        {RLIMIT_CORE, 0},        {RLIMIT_NOFILE, l->open_files}, {RLIMIT_FSIZE, 2 * l->disk_bytes},
+        {RLIMIT_CORE, no_core},        {RLIMIT_NOFILE, l->open_files}, {RLIMIT_FSIZE, 2 * l->disk_bytes},
         {RLIMIT_MEMLOCK, 65536}, {RLIMIT_MSGQUEUE, 65536},       {RLIMIT_SIGPENDING, 1024},
         {RLIMIT_NICE, 0},        {RLIMIT_RTPRIO, 0},             {RLIMIT_STACK, 8 * MIB},
     };

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <linux/prctl.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
@@ -74,7 +75,19 @@ static const struct seccomp_case prctl_good[] = {
     ONE(0, ALL, PR_SET_CHILD_SUBREAPER), ONE(0, ALL, PR_GET_CHILD_SUBREAPER),
 };
 
-static const struct seccomp_case own_process[] = {ONE(0, ALL, 0)};
+/* RLIMIT_CORE is 1, the one value that keeps the kernel from starting the host's core dump helper.
+ * Lowering it to 0 would bring the helper back, so nobody changes it. */
+static const struct seccomp_case core_limit[] = {ONE(0, ALL, RLIMIT_CORE)};
+
+#define OWN_LIMIT(resource) TWO(0, ALL, 0, 1, ALL, resource)
+
+static const struct seccomp_case own_limits[] = {
+    OWN_LIMIT(RLIMIT_CPU),     OWN_LIMIT(RLIMIT_FSIZE),      OWN_LIMIT(RLIMIT_DATA),
+    OWN_LIMIT(RLIMIT_STACK),   OWN_LIMIT(RLIMIT_RSS),        OWN_LIMIT(RLIMIT_NPROC),
+    OWN_LIMIT(RLIMIT_NOFILE),  OWN_LIMIT(RLIMIT_MEMLOCK),    OWN_LIMIT(RLIMIT_AS),
+    OWN_LIMIT(RLIMIT_LOCKS),   OWN_LIMIT(RLIMIT_SIGPENDING), OWN_LIMIT(RLIMIT_MSGQUEUE),
+    OWN_LIMIT(RLIMIT_NICE),    OWN_LIMIT(RLIMIT_RTPRIO),     OWN_LIMIT(RLIMIT_RTTIME),
+};
 
 /* 0xffffffff asks, 0 is plain Linux; the others switch off address randomisation and worse. */
 static const struct seccomp_case personality_plain[] = {ONE(0, ALL, 0), ONE(0, ALL, 0xffffffff)};
@@ -132,9 +145,10 @@ const struct seccomp_rule seccomp_rules[] = {
     ALLOW(sched_getscheduler), ALLOW(sched_getattr), ALLOW(sched_get_priority_max),
     ALLOW(sched_get_priority_min), ALLOW(sched_rr_get_interval), ALLOW(getpriority),
     ALLOW(setpriority), ALLOW(ioprio_get), ALLOW(getcpu), ALLOW(getrusage), ALLOW(times),
-    ALLOW(getrlimit), ALLOW(setrlimit), ALLOW(sysinfo), ALLOW(uname), ALLOW(pidfd_open),
+    ALLOW(getrlimit), ALLOW(sysinfo), ALLOW(uname), ALLOW(pidfd_open),
     ALLOW(pidfd_send_signal), ALLOW(restart_syscall),
-    ALLOW_IF(prlimit64, own_process, EPERM, "limits of another process, pid 1 among them"),
+    REFUSE_IF(setrlimit, core_limit, EPERM, "would let the host handle core dumps"),
+    ALLOW_IF(prlimit64, own_limits, EPERM, "other processes (pid 1!), and the core dump limit"),
     ALLOW_IF(prctl, prctl_good, EPERM, "the rest reaches into memory layout or privileges"),
     ALLOW_IF(personality, personality_plain, EPERM, "switches off protections"),
 

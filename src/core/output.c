@@ -11,7 +11,7 @@
 void output_init(struct output *o, size_t max_bytes)
 {
     *o = (struct output){.tail_cap = max_bytes / 2};
-    strbuf_init(&o->head, MAX(max_bytes - max_bytes / 2, (size_t)1));
+    strbuf_init(&o->head, max_bytes - max_bytes / 2);
 }
 
 void output_release(struct output *o)
