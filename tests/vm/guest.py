@@ -80,20 +80,25 @@ def environment(who):
     return dict(env, HOME="/home/cove", USER="cove", XDG_RUNTIME_DIR="/run/user/1000")
 
 
+def start(who, arguments, out, err):
+    return subprocess.Popen([COVE, *arguments], env=environment(who), preexec_fn=become(who),
+                            cwd="/tmp", stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+
+
 def cove(who, *arguments, limit_s=0):
     """-> a CompletedProcess. Output goes to files: a pipe ends only with all who hold it, and a
     process that Cove left running would look like Cove being slow."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        process = start(who, arguments, out, err)
         try:
-            done = subprocess.run([COVE, *arguments], env=environment(who), preexec_fn=become(who),
-                                  cwd="/tmp", stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                                  timeout=limit_s + SLOWNESS_S)
+            process.wait(limit_s + SLOWNESS_S)
         except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
             raise Failure(f"cove {arguments[0]} hung for {limit_s + SLOWNESS_S} s") from None
         for stream in (out, err):
             stream.seek(0)
-        done.stdout, done.stderr = out.read(), err.read()
-        return done
+        return subprocess.CompletedProcess(arguments, process.returncode, out.read(), err.read())
 
 
 def parse(done, what):
@@ -211,12 +216,29 @@ def check_refused(check):
     expect(any(text in done.stderr for text in helps), f"no hint in {done.stderr!r}")
 
 
+def check_killed(check):
+    code = "import time; print('started', flush=True); time.sleep(1000)"
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        process = start(check.who, ["run", "-c", code], out, err)
+        end = time.monotonic() + SLOWNESS_S
+        while os.pread(out.fileno(), 100, 0) != b"started\n" and time.monotonic() < end:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.05)
+                break
+        is_running = process.poll() is None
+        process.kill()
+        process.wait()
+        err.seek(0)
+        expect(is_running, f"it ended by itself: {err.read()[-300:]!r}")
+
+
 KINDS = {
     machines.Doctor: (check_doctor, lambda c: f"doctor says {c.tier or 'no tier'}"
                       + (f" without {', '.join(c.missing)}" if c.missing else "")),
     machines.Run: (check_run, lambda c: " ".join(
         [c.title, *(o for o in c.options if o == "--allow-degraded")])),
     machines.Refused: (check_refused, lambda c: " ".join(["run is refused", *c.options])),
+    machines.Killed: (check_killed, lambda c: "nothing is left when cove is killed"),
 }
 
 

@@ -53,10 +53,18 @@ class Refused:
 
 
 @dataclasses.dataclass(frozen=True)
+class Killed:
+    """`cove run` is killed with SIGKILL while its program runs: nothing may be left even so."""
+
+    who: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Machine:
     name: str
     checks: tuple
     append: str = ""
+    is_long: bool = False  # boots only when asked for
 
 
 # --- programs ------------------------------------------------------------------------------------
@@ -75,6 +83,14 @@ while True:
             time.sleep(1000)
     except OSError:
         pass
+"""
+
+# Gives up at the limit, so that the verdict must come from it.
+FORKS = """
+import os, time
+while True:
+    if os.fork() == 0:
+        time.sleep(1000)
 """
 
 DISK_FILLER = """
@@ -102,6 +118,32 @@ SEALED_OUTPUT = "1 2 0 0 0\n['lo']\nTrue []\nTrue True\nroot is sealed\n"
 
 NUMPY = "import numpy; print(int(numpy.arange(1000).sum()), numpy.linalg.det(numpy.eye(3)))"
 
+FIGURE = """
+import pandas, matplotlib.pyplot
+pandas.DataFrame({"a": [1, 4, 9]}).plot()
+matplotlib.pyplot.savefig("figure.png")
+print(open("figure.png", "rb").read(4))
+"""
+
+ORDINARY = """
+import multiprocessing, socket, sqlite3, subprocess, threading
+def square(n):
+    return n * n
+if __name__ == "__main__":
+    with multiprocessing.Pool(2) as pool:
+        print(pool.map(square, [1, 2, 3]))
+    door = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=lambda: door.accept()[0].sendall(b"over loopback"))
+    thread.start()
+    print(socket.create_connection(door.getsockname()).recv(100))
+    thread.join()
+    print(sqlite3.connect("file.db").execute("select 6 * 7").fetchone())
+    print(subprocess.run(["echo", "child"], capture_output=True).stdout)
+"""
+ORDINARY_OUTPUT = "[1, 4, 9]\nb'over loopback'\n(42,)\nb'child\\n'\n"
+
+TYPED = "const twice = (n: number): number => n * 2; console.log(twice(21))"
+
 PIPELINE = "printf 'b\\na\\n' | sort | tr '\\n' ' '; echo $((6 * 7))"
 
 
@@ -115,8 +157,13 @@ def memory_bomb(who, *options, **more):
 
 
 def fork_bomb(who):
-    return Run(who, "fork bomb is stopped", FORK_BOMB, options=("--pids", "32"), timeout_s=30,
+    return Run(who, "fork bomb is stopped", FORK_BOMB, options=("--pids", "32"), timeout_s=15,
                kinds=("pids", "timeout"))
+
+
+def too_many_processes(who):
+    return Run(who, "too many processes are named as pids", FORKS, options=("--pids", "16"),
+               kinds=("pids",))
 
 
 def endless_loop(who, *options):
@@ -148,25 +195,37 @@ MACHINES = (
         Run(ROOT, "is sealed on all sides", SEALED, stdout=SEALED_OUTPUT),
         Run(ROOT, "runs bash", PIPELINE, language="bash", stdout="a b 42\n"),
         Run(ROOT, "imports numpy", NUMPY, timeout_s=240, stdout="499500 1.0\n"),
+        Run(ROOT, "threads, processes, sockets and sqlite work", ORDINARY, stdout=ORDINARY_OUTPUT),
+        Run(ROOT, "runs typescript", TYPED, language="typescript", stdout="42\n"),
         memory_bomb(ROOT),
+        too_many_processes(ROOT),
         fork_bomb(ROOT),
         endless_loop(ROOT),
         disk_filler(ROOT),
+        Killed(ROOT),
     )),
     Machine("rootless", checks=(
         Doctor(USER, "T2", holding=(LANDLOCK, USERNS)),
         prints_one(USER),
         Run(USER, "is sealed on all sides", SEALED, stdout=SEALED_OUTPUT),
         Run(USER, "runs bash", PIPELINE, language="bash", stdout="a b 42\n"),
+        Run(USER, "threads, processes, sockets and sqlite work", ORDINARY, stdout=ORDINARY_OUTPUT),
+        Run(USER, "runs typescript", TYPED, language="typescript", stdout="42\n"),
         memory_bomb(USER, or_error="MemoryError"),
         endless_loop(USER),
         disk_filler(USER),
+        Killed(USER),
         Doctor(DELEGATED, "T2", holding=(*CGROUPS, LANDLOCK, USERNS)),
         prints_one(DELEGATED),
         memory_bomb(DELEGATED),
+        too_many_processes(DELEGATED),
         fork_bomb(DELEGATED),
         endless_loop(DELEGATED),
         disk_filler(DELEGATED),
+        Killed(DELEGATED),
+    )),
+    Machine("libraries", is_long=True, checks=(
+        Run(ROOT, "draws a figure", FIGURE, timeout_s=240, stdout="b'\\x89PNG'\n"),
     )),
     Machine("no-landlock", append="lsm=lockdown,yama", checks=(
         *lacking(ROOT, "T3", LANDLOCK),
