@@ -3,52 +3,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/macros.h"
 #include "init/init.h"
-
-/* The strings: directory, then arguments, then variables, each ended by a NUL. */
-struct program {
-    const char *directory;
-    char *argv[GUEST_ARGS_MAX + 1];
-    char *envp[GUEST_ARGS_MAX + 1];
-};
-
-static char *next_string(char **at, const char *end)
-{
-    char *text = *at;
-    char *nul = text < end ? memchr(text, '\0', (size_t)(end - text)) : NULL;
-    if (!nul)
-        return NULL;
-    *at = nul + 1;
-    return text;
-}
-
-static bool take_list(char **at, const char *end, uint32_t count, char **list)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        list[i] = next_string(at, end);
-        if (!list[i])
-            return false;
-    }
-    list[count] = NULL;
-    return true;
-}
-
-static bool parse_program(struct program *p, const struct guest_message *m, char *strings)
-{
-    char *at = strings;
-    const char *end = strings + m->strings_len;
-    if (m->argc == 0 || m->argc > GUEST_ARGS_MAX || m->envc > GUEST_ARGS_MAX)
-        return false;
-    p->directory = next_string(&at, end);
-    return p->directory && take_list(&at, end, m->argc, p->argv) &&
-           take_list(&at, end, m->envc, p->envp) && at == end;
-}
+#include "init/program.h"
 
 /* A killer that looks for memory shall find the program before it finds init. */
 static void offer_to_oom_killer(void)
@@ -80,7 +40,7 @@ pid_t init_start_program(const struct guest_message *m, char *strings, const int
 {
     static struct program program;
     int fail[2];
-    if (!parse_program(&program, m, strings)) {
+    if (!program_parse(&program, m, strings)) {
         errno = EINVAL;
         return -1;
     }
