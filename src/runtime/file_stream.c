@@ -107,12 +107,16 @@ int file_stream_reader_feed(struct file_stream_reader *r, const void *data, size
                             struct error *err)
 {
     const char *p = data;
+    if (r->is_broken)
+        return error_set(err, ERROR_INVALID, "the sandbox sent a broken list of files");
     while (len > 0) {
-        if (r->is_over)
-            return error_set(err, ERROR_INVALID, "the sandbox went on after its list of files");
-        ssize_t n = take_some(r, p, len, err);
-        if (n < 0)
+        ssize_t n = r->is_over ? error_set(err, ERROR_INVALID,
+                                           "the sandbox went on after its list of files")
+                               : take_some(r, p, len, err);
+        if (n < 0) {
+            r->is_broken = true; /* what the header holds now was never checked */
             return -1;
+        }
         p += n;
         len -= (size_t)n;
     }

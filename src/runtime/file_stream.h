@@ -34,6 +34,7 @@ struct file_stream_reader {
     bool has_content; /* entries are followed by their bytes */
     bool is_over;     /* the end mark was read */
     bool is_cut;      /* and said that there was more */
+    bool is_broken;   /* it failed once, and takes nothing more */
     struct guest_file file;
     size_t have;   /* bytes of header and path read so far */
     uint64_t left; /* bytes of content to come */
@@ -43,6 +44,6 @@ struct file_stream_reader {
 void file_stream_reader_init(struct file_stream_reader *r, const struct file_stream_events *events,
                              void *ctx, bool has_content);
 
-/* Feeds bytes as they come. */
+/* Feeds bytes as they come. After a failure every further call fails. */
 MUST_CHECK int file_stream_reader_feed(struct file_stream_reader *r, const void *data, size_t len,
                                        struct error *err);
