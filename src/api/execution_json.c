@@ -76,7 +76,7 @@ static json_t *json_truncated(const struct execution *e)
     json_t *object = json_object();
     add_truncated(object, "stdout", &e->out);
     add_truncated(object, "stderr", &e->err);
-    if (e->artifacts_cut)
+    if (e->artifacts.is_cut)
         json_object_set_new(object, "artifacts", json_true());
     return object;
 }
@@ -94,8 +94,8 @@ static json_t *json_artifact(const struct artifact *a)
 static json_t *json_artifacts(const struct execution *e)
 {
     json_t *list = json_array();
-    for (size_t i = 0; i < e->artifact_count; i++)
-        json_array_append_new(list, json_artifact(&e->artifacts[i]));
+    for (size_t i = 0; i < e->artifacts.count; i++)
+        json_array_append_new(list, json_artifact(&e->artifacts.items[i]));
     return list;
 }
 
@@ -115,8 +115,9 @@ json_t *execution_json(const struct execution *e, const char *language)
     json_object_set_new(object, "error", json_null());
     json_object_set_new(object, "artifacts", json_artifacts(e));
     json_object_set_new(object, "usage",
-                        json_pack("{s:o, s:o}", "cpu_ms", json_milli((double)f->stats.cpu_us / 1000),
-                                  "peak_memory_bytes", json_number(f->stats.memory_peak_bytes)));
+                        json_pack("{s:o, s:o}", "cpu_ms",
+                                  json_milli((double)f->stats.cpu_us / 1000), "peak_memory_bytes",
+                                  json_number(f->stats.memory_peak_bytes)));
     json_object_set_new(object, "created_at", json_time(e->created_ns));
     json_object_set_new(object, "started_at", json_time(e->started_ns));
     json_object_set_new(object, "ended_at", json_time(e->ended_ns));

@@ -38,7 +38,7 @@ int caps_drop_all(void)
     int cap = 0, has;
     while ((has = prctl(PR_CAPBSET_READ, cap)) == 0)
         cap++;
-    if (has > 0) {
+    if (has > 0 || errno != EINVAL) { /* still has one, or the kernel would not tell */
         errno = EPERM;
         return -1;
     }

@@ -284,7 +284,8 @@ static void slot_name(unsigned slot, char out[CGROUP_NAME_BYTES])
     snprintf(out, CGROUP_NAME_BYTES, "%u", slot);
 }
 
-/* The limits: what is written where. A row whose file is missing is skipped only when `optional`. */
+/* The limits: what is written where. A row whose file is missing is skipped only when `optional`.
+ */
 struct limit_row {
     enum cgroup_controller controller;
     const char *v1_file; /* NULL: not in this version */

@@ -53,8 +53,8 @@ MUST_CHECK int cgroup_create(struct cgroup *cg, const struct cgroup_tree *tree, 
                              const struct spawn_limits *limits, struct error *err);
 
 /* How a new process gets into the group: cloned into `into_fd` (version 2, borrowed, -1: none), and
- * by writing "0" into each of `tasks_fds` (version 1, owned). Moving a process by cgroup.procs would
- * do for both, but waits for a grace period of the kernel's, up to 20 ms. */
+ * by writing "0" into each of `tasks_fds` (version 1, owned). Moving a process by cgroup.procs
+ * would do for both, but waits for a grace period of the kernel's, up to 20 ms. */
 struct cgroup_entry {
     int into_fd;
     int tasks_fds[CGROUP_HIERARCHIES_MAX];

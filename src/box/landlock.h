@@ -6,6 +6,6 @@
 
 int landlock_abi(void); /* what the kernel offers, 0 = none */
 
-/* Confines this process, for good. Call in the finished root, after no_new_privs. Async-signal-safe.
- * 0, or -1 with errno. */
+/* Confines this process, for good. Call in the finished root, after no_new_privs.
+ * Async-signal-safe. 0, or -1 with errno. */
 MUST_CHECK int landlock_apply(void);

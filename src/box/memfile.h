@@ -1,4 +1,5 @@
-/* memfile.h - a program as a sealed copy in memory, so that nothing inside can reach the original */
+/* memfile.h - a program as a sealed copy in memory, so that nothing inside can reach the original
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 

@@ -149,8 +149,7 @@ static bool run_mapper(const char *program, pid_t target, unsigned own, struct s
     snprintf(words[1], sizeof(words[1]), "%u", own);
     snprintf(words[2], sizeof(words[2]), "%u", ids.first);
     snprintf(words[3], sizeof(words[3]), "%u", ids.count);
-    const char *argv[] = {program, words[0], "0",      words[1], "1",
-                          "1",     words[2], words[3], NULL};
+    const char *argv[] = {program, words[0], "0", words[1], "1", "1", words[2], words[3], NULL};
     char *envp[] = {NULL};
     pid_t pid = fork();
     if (pid == 0) {
@@ -185,8 +184,8 @@ static bool find_grants(struct grants *g)
 {
     char name[USER_NAME_BYTES];
     return find_line("/etc/passwd", is_own_line, name) && access("/usr/bin/newuidmap", X_OK) == 0 &&
-           access("/usr/bin/newgidmap", X_OK) == 0 &&
-           find_subids("/etc/subuid", name, &g->uids) && find_subids("/etc/subgid", name, &g->gids);
+           access("/usr/bin/newgidmap", X_OK) == 0 && find_subids("/etc/subuid", name, &g->uids) &&
+           find_subids("/etc/subgid", name, &g->gids);
 }
 
 /* The mapper must run outside the namespace that it maps: a child waits there, maps its parent. */

@@ -9,7 +9,7 @@
 
 struct power {
     bool is_rootless;
-    uid_t uid_first; /* ids for sandboxes, in the spawner's user namespace */
+    uid_t uid_first;    /* ids for sandboxes, in the spawner's user namespace */
     unsigned uid_count; /* 0: there are none to give, sandboxes run under the caller's own */
 };
 

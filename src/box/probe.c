@@ -106,9 +106,8 @@ static int try_root(struct trial *t)
     (void)t;
     if (unshare(CLONE_NEWNS) < 0 || mount("none", "/tmp", "tmpfs", 0, "size=64k") < 0)
         return errno;
-    return chdir("/tmp") < 0 || sys_pivot_root(".", ".") < 0 || umount2(".", MNT_DETACH) < 0
-               ? errno
-               : 0;
+    return chdir("/tmp") < 0 || sys_pivot_root(".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ? errno
+                                                                                             : 0;
 }
 
 static int mount_proc_in_child(void)
@@ -117,8 +116,8 @@ static int mount_proc_in_child(void)
                    mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC,
                          "hidepid=invisible,subset=pid") < 0
                ? errno
-               : access("/proc/sys", F_OK) == 0 ? DID_NOT_BITE
-                                                : 0;
+           : access("/proc/sys", F_OK) == 0 ? DID_NOT_BITE
+                                            : 0;
 }
 
 static int try_proc(struct trial *t)
@@ -138,8 +137,7 @@ static int try_disk(struct trial *t)
 {
     (void)t;
     static const char block[128 * KIB];
-    if (unshare(CLONE_NEWNS) < 0 ||
-        mount("none", "/tmp", "tmpfs", 0, "size=64k,nr_inodes=8") < 0)
+    if (unshare(CLONE_NEWNS) < 0 || mount("none", "/tmp", "tmpfs", 0, "size=64k,nr_inodes=8") < 0)
         return errno;
     scoped_fd int fd = open("/tmp/full", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0)
@@ -270,24 +268,15 @@ static int try_cg_cpu(struct trial *t)
 }
 
 static int (*const trials[LAYER_COUNT])(struct trial *t) = {
-    [LAYER_PID_NS] = try_pid_ns,
-    [LAYER_MOUNT_NS] = try_mount_ns,
-    [LAYER_NET_NS] = try_net_ns,
-    [LAYER_IPC_NS] = try_ipc_ns,
-    [LAYER_UTS_NS] = try_uts_ns,
-    [LAYER_CGROUP_NS] = try_cgroup_ns,
-    [LAYER_USER_NS] = try_user_ns,
-    [LAYER_UID] = try_uid,
-    [LAYER_ROOT] = try_root,
-    [LAYER_PROC] = try_proc,
-    [LAYER_CAPS] = try_caps,
-    [LAYER_NO_NEW_PRIVS] = try_no_new_privs,
-    [LAYER_SECCOMP] = try_seccomp,
-    [LAYER_LANDLOCK] = try_landlock,
-    [LAYER_RLIMITS] = try_rlimits,
-    [LAYER_CG_MEMORY] = try_cg_memory,
-    [LAYER_CG_PIDS] = try_cg_pids,
-    [LAYER_CG_CPU] = try_cg_cpu,
+    [LAYER_PID_NS] = try_pid_ns,   [LAYER_MOUNT_NS] = try_mount_ns,
+    [LAYER_NET_NS] = try_net_ns,   [LAYER_IPC_NS] = try_ipc_ns,
+    [LAYER_UTS_NS] = try_uts_ns,   [LAYER_CGROUP_NS] = try_cgroup_ns,
+    [LAYER_USER_NS] = try_user_ns, [LAYER_UID] = try_uid,
+    [LAYER_ROOT] = try_root,       [LAYER_PROC] = try_proc,
+    [LAYER_CAPS] = try_caps,       [LAYER_NO_NEW_PRIVS] = try_no_new_privs,
+    [LAYER_SECCOMP] = try_seccomp, [LAYER_LANDLOCK] = try_landlock,
+    [LAYER_RLIMITS] = try_rlimits, [LAYER_CG_MEMORY] = try_cg_memory,
+    [LAYER_CG_PIDS] = try_cg_pids, [LAYER_CG_CPU] = try_cg_cpu,
     [LAYER_DISK] = try_disk,
 };
 
@@ -322,10 +311,9 @@ void probe_layers(struct spawn_probe_reply *out, const struct cgroup_tree *cgrou
     for (int layer = 0; layer < LAYER_COUNT; layer++) {
         int error = run_trial(&t, (enum layer)layer);
         out->layers[layer].sys_errno = (uint8_t)error;
-        out->layers[layer].state = error == 0 ? SPAWN_PROBE_HOLDS
-                                   : has_stand_in(power, (enum layer)layer)
-                                       ? SPAWN_PROBE_WEAKER
-                                       : SPAWN_PROBE_MISSING;
+        out->layers[layer].state = error == 0                               ? SPAWN_PROBE_HOLDS
+                                   : has_stand_in(power, (enum layer)layer) ? SPAWN_PROBE_WEAKER
+                                                                            : SPAWN_PROBE_MISSING;
     }
     cgroup_entry_release(&t.entry);
     for (int tries = 0; tries < 1000 && !cgroup_remove(&t.group, cgroups); tries++)

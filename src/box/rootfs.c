@@ -79,8 +79,8 @@ static int make_storage(uint64_t disk_bytes, uint64_t inodes, uid_t owner, struc
     snprintf(size, sizeof(size), "%" PRIu64, disk_bytes);
     snprintf(nodes, sizeof(nodes), "%" PRIu64, inodes);
     const struct setting settings[] = {{"size", size}, {"nr_inodes", nodes}, {"mode", "0755"}};
-    scoped_fd int fd = make_mount("tmpfs", settings, ARRAY_LEN(settings),
-                                  MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    scoped_fd int fd =
+        make_mount("tmpfs", settings, ARRAY_LEN(settings), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
     if (fd < 0)
         return error_sys(err, "mount storage");
     if (fill_storage(fd, owner) < 0)
@@ -91,7 +91,8 @@ static int make_storage(uint64_t disk_bytes, uint64_t inodes, uid_t owner, struc
 int rootfs_prepare(struct rootfs *out, int veil_fd, uint64_t disk_bytes, uint64_t inodes,
                    uid_t owner, struct error *err)
 {
-    scoped_fd int image = open_tree(veil_fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    scoped_fd int image =
+        open_tree(veil_fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     if (image < 0)
         return error_sys(err, "clone image mount");
     if (set_flags(image, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV) < 0)
@@ -117,15 +118,15 @@ static const struct {
     unsigned minor;
     unsigned major;
 } devices[] = {
-    {"null", 3, 1}, {"zero", 5, 1}, {"full", 7, 1}, {"random", 8, 1}, {"urandom", 9, 1},
-    {"tty", 0, 5},
+    {"null", 3, 1},   {"zero", 5, 1},    {"full", 7, 1},
+    {"random", 8, 1}, {"urandom", 9, 1}, {"tty", 0, 5},
 };
 
 static const struct {
     const char *name;
     const char *target;
 } dev_links[] = {
-    {"ptmx", "pts/ptmx"},        {"fd", "/proc/self/fd"},       {"stdin", "/proc/self/fd/0"},
+    {"ptmx", "pts/ptmx"},          {"fd", "/proc/self/fd"},       {"stdin", "/proc/self/fd/0"},
     {"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"},
 };
 
@@ -192,8 +193,8 @@ static int mount_stores(const struct rootfs *root)
         return -1;
     for (size_t i = 0; i < ARRAY_LEN(stores); i++) {
         for (const char *const *at = stores[i].seen_at; *at; at++) {
-            scoped_fd int fd = open_tree(root->storage_fd, stores[i].name,
-                                         OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+            scoped_fd int fd =
+                open_tree(root->storage_fd, stores[i].name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
             if (fd < 0 || attach(fd, root->image_fd, *at) < 0)
                 return -1;
         }

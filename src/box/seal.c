@@ -1,9 +1,9 @@
 /* seal.c - the order of steps that seals a sandbox
  *
  * The order matters: the cgroup first, so that everything is charged and killed with it; mounts
- * while there is power to mount; then ids, capabilities, no_new_privs, landlock; seccomp last, since
- * the filter refuses what the earlier steps do. Code here runs between clone and exec: no heap, no
- * locks, no stdio, only data that was prepared before. */
+ * while there is power to mount; then ids, capabilities, no_new_privs, landlock; seccomp last,
+ * since the filter refuses what the earlier steps do. Code here runs between clone and exec: no
+ * heap, no locks, no stdio, only data that was prepared before. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "box/seal.h"
 
@@ -104,9 +104,15 @@ static int step_rlimits(struct seal *s)
         int resource;
         rlim_t value;
     } limits[] = {
-        {RLIMIT_CORE, no_core},        {RLIMIT_NOFILE, l->open_files}, {RLIMIT_FSIZE, 2 * l->disk_bytes},
-        {RLIMIT_MEMLOCK, 65536}, {RLIMIT_MSGQUEUE, 65536},       {RLIMIT_SIGPENDING, 1024},
-        {RLIMIT_NICE, 0},        {RLIMIT_RTPRIO, 0},             {RLIMIT_STACK, 8 * MIB},
+        {RLIMIT_CORE, no_core},
+        {RLIMIT_NOFILE, l->open_files},
+        {RLIMIT_FSIZE, 2 * l->disk_bytes},
+        {RLIMIT_MEMLOCK, 65536},
+        {RLIMIT_MSGQUEUE, 65536},
+        {RLIMIT_SIGPENDING, 1024},
+        {RLIMIT_NICE, 0},
+        {RLIMIT_RTPRIO, 0},
+        {RLIMIT_STACK, 8 * MIB},
     };
     for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
         if (lower_limit(limits[i].resource, limits[i].value) < 0)
@@ -325,8 +331,8 @@ int seal_start(struct seal_child *out, const struct seal_plan *plan, struct erro
 
     int pid_fd = -1;
     struct clone_args args = {
-        .flags = CLONE_PIDFD | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC |
-                 CLONE_NEWUTS,
+        .flags =
+            CLONE_PIDFD | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS,
         .pidfd = (uintptr_t)&pid_fd,
         .exit_signal = SIGCHLD,
     };

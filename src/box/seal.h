@@ -40,8 +40,8 @@ enum seal_event {
 struct seal_report {
     int32_t event;
     int32_t sys_errno;
-    uint32_t layers;            /* what is in force so far */
-    int32_t layer;              /* FAILED: the layer that could not be had, or -1 */
+    uint32_t layers;             /* what is in force so far */
+    int32_t layer;               /* FAILED: the layer that could not be had, or -1 */
     char step[SPAWN_STEP_BYTES]; /* FAILED */
 };
 

@@ -1,8 +1,8 @@
 /* seccomp.c - compiles the table into a filter: a binary search over the call's number
  *
  * Runs of neighbouring numbers with the same plain answer share one leaf. The search compares only
- * the number, so the kernel can precompute the plain answers (its action cache) and most calls never
- * run the filter at all. */
+ * the number, so the kernel can precompute the plain answers (its action cache) and most calls
+ * never run the filter at all. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "box/seccomp.h"
 
@@ -88,7 +88,8 @@ static void emit_case(struct compiler *c, const struct seccomp_case *sc, uint32_
 {
     for (uint8_t i = 0; i < sc->count; i++) {
         const struct seccomp_test *t = &sc->tests[i];
-        uint8_t left = (uint8_t)(sc->count - i - 1); /* tests behind this one, 3 instructions each */
+        uint8_t left =
+            (uint8_t)(sc->count - i - 1); /* tests behind this one, 3 instructions each */
         emit(c, BPF_LD | BPF_W | BPF_ABS,
              (uint32_t)(offsetof(struct seccomp_data, args) + t->arg * sizeof(uint64_t)), 0, 0);
         emit(c, BPF_ALU | BPF_AND | BPF_K, t->mask, 0, 0);
@@ -145,6 +146,7 @@ size_t seccomp_compile(struct sock_filter filter[SECCOMP_FILTER_MAX])
 
 int seccomp_apply(const struct sock_filter *filter, size_t len)
 {
-    struct sock_fprog program = {.len = (unsigned short)len, .filter = (struct sock_filter *)filter};
+    struct sock_fprog program = {.len = (unsigned short)len,
+                                 .filter = (struct sock_filter *)filter};
     return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
 }

@@ -18,7 +18,7 @@
 
 enum seccomp_action {
     SECCOMP_ALLOW,
-    SECCOMP_REFUSE,     /* answers `error`; 0 pretends success without doing anything */
+    SECCOMP_REFUSE,      /* answers `error`; 0 pretends success without doing anything */
     SECCOMP_ALLOW_CASES, /* allowed when one of the cases holds, else `error` */
     SECCOMP_REFUSE_CASES /* `error` when one of the cases holds, else allowed */
 };

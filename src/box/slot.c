@@ -69,5 +69,5 @@ int slot_acquire(struct slot_table *table, unsigned *slot, struct error *err)
 void slot_release(struct slot_table *table, unsigned slot)
 {
     lock_byte(table->fd, F_UNLCK, slot);
-    table->held[slot / 8] &= (uint8_t)~(1 << slot % 8);
+    table->held[slot / 8] &= (uint8_t) ~(1 << slot % 8);
 }

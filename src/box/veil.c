@@ -48,7 +48,8 @@ static int attach_veil(int fd)
 int veil_new(int *out, int tree_fd, struct error *err)
 {
     struct mount_attr attr = {.attr_set = SEALED};
-    scoped_fd int tree = open_tree(tree_fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    scoped_fd int tree =
+        open_tree(tree_fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     if (tree < 0 || mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
         return error_sys(err, "clone image mount");
     /* The last tree's: its overlay holds it by itself. Not detached right away, since that waits

@@ -32,7 +32,8 @@ static const struct {
                        "kernel.apparmor_restrict_unprivileged_userns=0"},
     [LAYER_UID] = {"changed to an id of the range",
                    "install uidmap and give the user a range in /etc/subuid and /etc/subgid"},
-    [LAYER_ROOT] = {"changed the root in a mount namespace", "run as root, or allow user namespaces"},
+    [LAYER_ROOT] = {"changed the root in a mount namespace",
+                    "run as root, or allow user namespaces"},
     [LAYER_PROC] = {"mounted one with subset=pid and hidepid",
                     "in a container, unmask /proc (docker: --security-opt systempaths=unconfined)"},
     [LAYER_CAPS] = {"dropped all and looked", "report this: no known kernel refuses it"},
@@ -42,9 +43,10 @@ static const struct {
     [LAYER_LANDLOCK] = {"forbade itself a directory and tried to open it",
                         "boot with landlock in the lsm= list (kernel 5.13 or newer)"},
     [LAYER_RLIMITS] = {"set a limit and ran into it", "report this: no known kernel refuses it"},
-    [LAYER_CG_MEMORY] = {"filled a small group until it was killed",
-                         "enable the memory controller (cgroup_enable=memory); rootless: systemd-run "
-                         "--user --scope -p Delegate=yes cove ..."},
+    [LAYER_CG_MEMORY] =
+        {"filled a small group until it was killed",
+         "enable the memory controller (cgroup_enable=memory); rootless: systemd-run "
+         "--user --scope -p Delegate=yes cove ..."},
     [LAYER_CG_PIDS] = {"forked in a group that was full",
                        "enable the pids controller; rootless: systemd-run --user --scope -p "
                        "Delegate=yes cove ..."},
@@ -194,8 +196,8 @@ static void report_no_power(struct doctor *d, const struct error *err)
             json_pack("{s:s, s:b, s:b, s:s, s:s, s:s}", "name", layer_info(LAYER_USER_NS)->name,
                       "holds", false, "required", true, "need", need_word(LAYER_ALWAYS), "detail",
                       err->msg, "hint", advice[LAYER_USER_NS].remedy);
-        scoped_json json_t *report = json_pack("{s:n, s:b, s:[O]}", "tier", "rootless",
-                                               geteuid() != 0, "layers", layer);
+        scoped_json json_t *report =
+            json_pack("{s:n, s:b, s:[O]}", "tier", "rootless", geteuid() != 0, "layers", layer);
         if (json_write(STDOUT_FILENO, report, JSON_STYLE_PRETTY, &local) < 0)
             d->status = cli_fail(d->cli, &local);
         return;
@@ -250,8 +252,9 @@ const struct command cmd_doctor = {
     .name = "doctor",
     .summary = "Try every isolation layer on this host",
     .usage = "[--json]",
-    .description = "Tries each layer in a throw-away process and says which hold, which do not, and "
-                   "what to do about it. Exits with 0 only when the default tier holds: T1 as "
-                   "root, T2 as an ordinary user.",
+    .description =
+        "Tries each layer in a throw-away process and says which hold, which do not, and "
+        "what to do about it. Exits with 0 only when the default tier holds: T1 as "
+        "root, T2 as an ordinary user.",
     .run = run,
 };

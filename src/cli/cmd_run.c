@@ -27,8 +27,8 @@
 #include "runtime/file_stream.h"
 #include "wire/guest.h"
 
-#define EXIT_TIMEOUT 124
-#define EXIT_KILLED  137
+#define EXIT_TIMEOUT   124
+#define EXIT_KILLED    137
 #define CODE_MAX_BYTES (16 * MIB) /* of a program that comes by stdin or -c */
 #define INPUTS_MAX     1024
 
@@ -115,8 +115,7 @@ static int code_file(const char *code, size_t len, struct error *err)
     scoped_fd int fd = memfd_create("code", MFD_CLOEXEC);
     if (fd < 0)
         return error_sys(err, "make memory file");
-    if (fd_write_all(fd, code, len, err) < 0 || lseek(fd, 0, SEEK_SET) < 0 ||
-        fchmod(fd, 0644) < 0)
+    if (fd_write_all(fd, code, len, err) < 0 || lseek(fd, 0, SEEK_SET) < 0 || fchmod(fd, 0644) < 0)
         return -1;
     return take_fd(&fd);
 }
@@ -131,7 +130,7 @@ static int read_code_from_stdin(struct error *err)
 
 /* Where the program comes from: -c, a file, or standard input. */
 struct source {
-    const char *file;  /* NULL: none */
+    const char *file; /* NULL: none */
     bool uses_stdin;
 };
 
@@ -383,7 +382,8 @@ static void on_hello(void *ctx, const struct spawn_message *m, int fd, const str
         return;
     }
     r->is_rootless = m->hello_reply.is_rootless;
-    if (execution_begin(&r->execution, r->loop, r->spawner, &r->request, &run_events, r, &local) < 0) {
+    if (execution_begin(&r->execution, r->loop, r->spawner, &r->request, &run_events, r, &local) <
+        0) {
         r->status = cli_fail(r->cli, &local);
         loop_stop(r->loop);
     }
@@ -469,9 +469,8 @@ static void release(struct run *r)
     free(r);
 }
 
-static const struct runner *find_runner(const struct runner_list *list,
-                                        const struct run_options *o, const struct source *source,
-                                        struct error *err)
+static const struct runner *find_runner(const struct runner_list *list, const struct run_options *o,
+                                        const struct source *source, struct error *err)
 {
     if (!o->language && source->file)
         return runner_find_by_file(list, source->file, err);
@@ -522,18 +521,39 @@ static int run(struct cli *cli, void *options, int argc, char **argv)
 static const char *const networks[] = {"none", NULL};
 
 static const struct option_row run_options[] = {
-    {.name = "language", .short_name = 'l', .type = OPTION_STRING, .offset = AT(language),
-     .arg = "LANG", .help = "Language of the program; by default from the file's name, else python"},
-    {.name = "code", .short_name = 'c', .type = OPTION_STRING, .offset = AT(code), .arg = "CODE",
+    {.name = "language",
+     .short_name = 'l',
+     .type = OPTION_STRING,
+     .offset = AT(language),
+     .arg = "LANG",
+     .help = "Language of the program; by default from the file's name, else python"},
+    {.name = "code",
+     .short_name = 'c',
+     .type = OPTION_STRING,
+     .offset = AT(code),
+     .arg = "CODE",
      .help = "The program itself"},
-    {.name = "file", .type = OPTION_LIST, .offset = AT(files), .arg = "PATH[:DEST]",
+    {.name = "file",
+     .type = OPTION_LIST,
+     .offset = AT(files),
+     .arg = "PATH[:DEST]",
      .help = "Put a file into the workspace"},
-    {.name = "out", .type = OPTION_STRING, .offset = AT(out), .arg = "DIR",
+    {.name = "out",
+     .type = OPTION_STRING,
+     .offset = AT(out),
+     .arg = "DIR",
      .help = "Bring the files that the program made or changed back into DIR"},
-    {.name = "env", .type = OPTION_LIST, .offset = AT(env), .arg = "NAME=VALUE",
+    {.name = "env",
+     .type = OPTION_LIST,
+     .offset = AT(env),
+     .arg = "NAME=VALUE",
      .help = "Set a variable of the program's environment"},
-    {.name = "network", .type = OPTION_ENUM, .offset = AT(network), .preset = "none",
-     .choices = networks, .help = "Network policy"},
+    {.name = "network",
+     .type = OPTION_ENUM,
+     .offset = AT(network),
+     .preset = "none",
+     .choices = networks,
+     .help = "Network policy"},
 };
 
 const struct command cmd_run = {

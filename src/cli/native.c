@@ -1,4 +1,5 @@
-/* native.c - where the spawner keeps its slots: /run/cove for root, the user's own place otherwise */
+/* native.c - where the spawner keeps its slots: /run/cove for root, the user's own place otherwise
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/native.h"
 

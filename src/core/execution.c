@@ -11,27 +11,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/memory.h"
-#include "codec/sha256.h"
+#include "core/collect.h"
 #include "core/feed.h"
 #include "core/upload.h"
-#include "runtime/file_stream.h"
 #include "runtime/guest.h"
 
-#define READ_BYTES          (64 * KIB)
-#define READS_PER_TURN      16   /* so that a flood leaves room for timers */
-#define DRAIN_MS            500  /* for the last output, once everything inside is killed */
-#define KILL_GRACE_MS       100  /* for cove-init to kill, before the spawner does */
-#define COLLECT_MS          10000
-#define LIFETIME_MARGIN_MS  60000 /* what the spawner allows beyond the timeout */
-#define PIPE_WANTED_BYTES   (1024 * 1024)
-#define REQUEST_LIST_BYTES  (EXECUTION_ARTIFACTS_MAX * (GUEST_PATH_MAX + sizeof(struct guest_file)))
+#define READ_BYTES         (64 * KIB)
+#define READS_PER_TURN     16  /* so that a flood leaves room for timers */
+#define DRAIN_MS           500 /* for the last output, once everything inside is killed */
+#define KILL_GRACE_MS      100 /* for cove-init to kill, before the spawner does */
+#define COLLECT_MS         10000
+#define LIFETIME_MARGIN_MS 60000 /* what the spawner allows beyond the timeout */
+#define PIPE_WANTED_BYTES  (1024 * 1024)
 
 enum step {
     STEP_CREATE,
@@ -40,8 +36,7 @@ enum step {
     STEP_START,
     STEP_RUN,
     STEP_DRAIN,
-    STEP_LIST,
-    STEP_GET,
+    STEP_COLLECT,
     STEP_DESTROY,
     STEP_OVER,
 };
@@ -58,7 +53,8 @@ struct execution_run {
     uint64_t sandbox; /* 0: none */
     struct guest *guest;
     struct upload *upload;
-    struct feed *feed; /* stdin, then the list of wanted artifacts */
+    struct feed *feed; /* stdin */
+    struct collect *collect;
     int stdin_fd;
     struct stream {
         struct execution_run *run;
@@ -71,14 +67,6 @@ struct execution_run {
     unsigned interrupts;
     bool is_creating; /* the spawner owes us a sandbox, which must be destroyed if it comes */
     bool has_destroyed;
-
-    /* collecting artifacts */
-    struct loop_watch *files_watch;
-    int files_fd;
-    bool files_done; /* the worker said so */
-    struct file_stream_reader reader;
-    struct sha256 *hash;
-    size_t current; /* artifact whose bytes come */
 };
 
 static void destroy(struct execution_run *run);
@@ -99,16 +87,6 @@ static void close_stream(struct stream *s)
     s->fd = -1;
 }
 
-static void close_files(struct execution_run *run)
-{
-    loop_watch_free(run->files_watch);
-    run->files_watch = NULL;
-    scoped_close_fd(&run->files_fd);
-    run->files_fd = -1;
-    feed_free(run->feed);
-    run->feed = NULL;
-}
-
 /* Something of ours failed: the run ends as `infrastructure`. */
 static void fail(struct execution_run *run, const struct error *err)
 {
@@ -126,8 +104,9 @@ static void finish(struct execution_run *run)
     run->kill_timer = NULL;
     close_stream(&run->streams[0]);
     close_stream(&run->streams[1]);
-    close_files(run);
+    feed_free(take_ptr(&run->feed));
     upload_free(take_ptr(&run->upload));
+    collect_free(take_ptr(&run->collect));
     guest_free(take_ptr(&run->guest));
 
     e->ended_ns = clock_wall_ns();
@@ -160,7 +139,6 @@ static void destroy(struct execution_run *run)
     run->has_destroyed = true;
     run->step = STEP_DESTROY;
     set_timer(run, 0, NULL);
-    close_files(run);
     if (run->is_creating)
         return;
     if (!run->sandbox) {
@@ -176,191 +154,32 @@ static void destroy(struct execution_run *run)
 static void on_collect_late(void *ctx)
 {
     struct execution_run *run = ctx;
-    run->e.artifacts_cut = true;
+    run->e.artifacts.is_cut = true;
     destroy(run);
 }
 
-static void next_after_files(struct execution_run *run);
-
-static void on_files_readable(void *ctx, unsigned events)
+static void on_collected(void *ctx)
 {
-    (void)events;
-    struct execution_run *run = ctx;
-    static char buffer[READ_BYTES]; /* the loop has one thread */
-    struct error err;
-    ssize_t n = read(run->files_fd, buffer, sizeof(buffer));
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (n > 0 && file_stream_reader_feed(&run->reader, buffer, (size_t)n, &err) == 0)
-        return;
-    if (n != 0)
-        run->e.artifacts_cut = true; /* a stream that lies tells us nothing more */
-    loop_watch_free(run->files_watch);
-    run->files_watch = NULL;
-    next_after_files(run);
+    destroy(ctx);
 }
 
-/* Starts the worker with a pipe to read its answer from. `in_fd` is borrowed. */
-static int ask_files(struct execution_run *run, enum guest_files_op op, int in_fd,
-                     const struct file_stream_events *events, bool has_content, struct error *err)
-{
-    int pipe_fds[2];
-    if (pipe2(pipe_fds, O_CLOEXEC) < 0)
-        return error_sys(err, "make pipe");
-    run->files_fd = pipe_fds[0];
-    scoped_fd int theirs = pipe_fds[1];
-    run->files_done = false;
-    file_stream_reader_init(&run->reader, events, run, has_content);
-    if (guest_files(run->guest, op, in_fd, theirs, err) < 0)
-        return -1;
-    return loop_watch_new(&run->files_watch, run->loop, run->files_fd, LOOP_READ,
-                          on_files_readable, run, err);
-}
-
-/* An input that still has the size and time it came with is no artifact. */
-static bool is_unchanged_input(const struct execution_run *run, const struct guest_file *f,
-                               const char *path)
-{
-    for (size_t i = 0; i < run->request->input_count; i++) {
-        const struct execution_input *in = &run->request->inputs[i];
-        if (strcmp(in->path, path) == 0)
-            return in->size == f->size && in->mtime_ns == f->mtime_ns;
-    }
-    return false;
-}
-
-static int on_listed(void *ctx, const struct guest_file *f, const char *path, struct error *err)
-{
-    (void)err;
-    struct execution_run *run = ctx;
-    struct execution *e = &run->e;
-    if (!S_ISREG(f->mode) || is_unchanged_input(run, f, path))
-        return 0;
-    if (e->artifact_count == EXECUTION_ARTIFACTS_MAX) {
-        e->artifacts_cut = true;
-        return 0;
-    }
-    if ((e->artifact_count & (e->artifact_count + 1)) == 0) /* grows at 0, 1, 3, 7, ... */
-        e->artifacts = xrealloc(e->artifacts, (2 * e->artifact_count + 2) * sizeof(*e->artifacts));
-    e->artifacts[e->artifact_count++] = (struct artifact){
-        .path = xstrdup(path), .size = f->size, .mode = f->mode, .mtime_ns = f->mtime_ns};
-    return 0;
-}
-
-static const struct file_stream_events list_events = {.entry = on_listed};
-
-static int compare_paths(const void *a, const void *b)
-{
-    return strcmp(((const struct artifact *)a)->path, ((const struct artifact *)b)->path);
-}
-
-/* The worker answers in the order in which it was asked; it may change sizes, but no names. */
-static int on_got(void *ctx, const struct guest_file *f, const char *path, struct error *err)
-{
-    struct execution_run *run = ctx;
-    struct execution *e = &run->e;
-    if (run->current >= e->artifact_count || strcmp(e->artifacts[run->current].path, path) != 0)
-        return error_set(err, ERROR_INVALID, "the sandbox sent a file that nobody asked for");
-    struct artifact *a = &e->artifacts[run->current];
-    a->has_content = !(f->flags & GUEST_FILE_MISSING);
-    if (a->has_content) {
-        a->size = f->size;
-        a->mtime_ns = f->mtime_ns;
-        if (run->events->artifact_begin)
-            run->events->artifact_begin(run->ctx, a);
-    } else {
-        e->artifacts_cut = true;
-    }
-    return 0;
-}
-
-static int on_content(void *ctx, const void *data, size_t len, struct error *err)
-{
-    (void)err;
-    struct execution_run *run = ctx;
-    sha256_add(run->hash, data, len);
-    if (run->events->artifact_data)
-        run->events->artifact_data(run->ctx, data, len);
-    return 0;
-}
-
-static int on_content_done(void *ctx, struct error *err)
-{
-    (void)err;
-    struct execution_run *run = ctx;
-    struct artifact *a = &run->e.artifacts[run->current++];
-    if (a->has_content) {
-        sha256_end(run->hash, a->sha256);
-        if (run->events->artifact_end)
-            run->events->artifact_end(run->ctx, a);
-    }
-    return 0;
-}
-
-static const struct file_stream_events get_events = {
-    .entry = on_got, .content = on_content, .done = on_content_done};
-
-/* A memory file with the names that we want, to be fed to the worker. */
-static int make_wish_list(const struct execution *e, uint64_t max_size, struct error *err)
-{
-    scoped_strbuf struct strbuf list;
-    strbuf_init(&list, REQUEST_LIST_BYTES + sizeof(struct guest_file));
-    for (size_t i = 0; i < e->artifact_count; i++)
-        file_stream_add_entry(&list, &(struct guest_file){.size = max_size}, e->artifacts[i].path);
-    file_stream_add_end(&list);
-    scoped_fd int fd = memfd_create("wishes", MFD_CLOEXEC);
-    if (fd < 0)
-        return error_sys(err, "make memory file");
-    if (fd_write_all(fd, list.data, list.len, err) < 0 || lseek(fd, 0, SEEK_SET) < 0)
-        return -1;
-    return take_fd(&fd);
-}
-
-static int begin_get(struct execution_run *run, struct error *err)
-{
-    scoped_fd int list = make_wish_list(&run->e, run->request->limits.disk_bytes, err);
-    int pipe_fds[2];
-    if (list < 0)
-        return -1;
-    if (pipe2(pipe_fds, O_CLOEXEC) < 0)
-        return error_sys(err, "make pipe");
-    scoped_fd int theirs = pipe_fds[0];
-    scoped_fd int ours = pipe_fds[1];
-    run->step = STEP_GET;
-    run->current = 0;
-    run->hash = run->hash ? run->hash : sha256_new();
-    if (ask_files(run, GUEST_FILES_GET, theirs, &get_events, true, err) < 0)
-        return -1;
-    return feed_new(&run->feed, run->loop, take_fd(&list), take_fd(&ours), err);
-}
-
-/* Both the worker's word and the end of its stream are there: go on. */
-static void next_after_files(struct execution_run *run)
+static void begin_collect(struct execution_run *run)
 {
     struct error err;
-    if (!run->files_done || run->files_watch)
-        return;
-    if (!run->reader.is_over || run->reader.is_cut)
-        run->e.artifacts_cut = true;
-    close_files(run);
-    if (run->step == STEP_LIST && run->e.artifact_count > 0) {
-        qsort(run->e.artifacts, run->e.artifact_count, sizeof(struct artifact), compare_paths);
-        if (begin_get(run, &err) < 0)
-            fail(run, &err);
-        return;
-    }
-    destroy(run);
-}
-
-static void begin_list(struct execution_run *run)
-{
-    struct error err;
-    scoped_fd int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    run->step = STEP_LIST;
+    const struct collect_order order = {
+        .guest = run->guest,
+        .inputs = run->request->inputs,
+        .input_count = run->request->input_count,
+        .max_file_bytes = run->request->limits.disk_bytes,
+        .artifacts = &run->e.artifacts,
+        .events = run->events,
+        .events_ctx = run->ctx,
+        .done = on_collected,
+        .ctx = run,
+    };
+    run->step = STEP_COLLECT;
     set_timer(run, COLLECT_MS, on_collect_late);
-    if (null < 0)
-        error_sys(&err, "open /dev/null");
-    if (null < 0 || ask_files(run, GUEST_FILES_LIST, null, &list_events, false, &err) < 0)
+    if (collect_new(&run->collect, run->loop, &order, &err) < 0)
         fail(run, &err);
 }
 
@@ -373,7 +192,7 @@ static void after_drain(struct execution_run *run)
     feed_free(take_ptr(&run->feed));
     if (run->request->wants_artifacts && run->e.facts.has_ended && run->guest &&
         !run->e.facts.stats.is_over)
-        begin_list(run);
+        begin_collect(run);
     else
         destroy(run);
 }
@@ -584,10 +403,8 @@ static int on_guest_message(struct execution_run *run, const struct guest_messag
         on_started(run, m->value);
     else if (m->verb == GUEST_EXITED && run->step == STEP_RUN)
         on_exited(run, m);
-    else if (m->verb == GUEST_FILES_DONE && (run->step == STEP_LIST || run->step == STEP_GET)) {
-        run->files_done = true;
-        next_after_files(run);
-    }
+    else if (m->verb == GUEST_FILES_DONE && run->step == STEP_COLLECT)
+        collect_on_worker_done(run->collect);
     return 0;
 }
 
@@ -647,8 +464,8 @@ void execution_on_exited(struct execution_run *run, const struct spawn_message *
         fail(run, &err);
     } else if (run->step == STEP_RUN) {
         begin_drain(run);
-    } else if (run->step == STEP_LIST || run->step == STEP_GET) {
-        run->e.artifacts_cut = true;
+    } else if (run->step == STEP_COLLECT) {
+        run->e.artifacts.is_cut = true;
         destroy(run);
     }
 }
@@ -664,7 +481,7 @@ int execution_begin(struct execution_run **out, struct loop *loop, struct spawne
     run->events = events;
     run->ctx = ctx;
     run->stdin_fd = request->stdin_fd;
-    run->streams[0].fd = run->streams[1].fd = run->files_fd = -1;
+    run->streams[0].fd = run->streams[1].fd = -1;
     run->e.created_ns = clock_wall_ns();
     run->e.facts.limits = request->limits;
     run->e.facts.timeout_ms = request->timeout_ms;
@@ -691,11 +508,8 @@ void execution_run_free(struct execution_run *run)
     if (!run)
         return;
     scoped_close_fd(&run->stdin_fd);
-    for (size_t i = 0; i < run->e.artifact_count; i++)
-        free(run->e.artifacts[i].path);
-    free(run->e.artifacts);
+    artifact_list_release(&run->e.artifacts);
     output_release(&run->e.out);
     output_release(&run->e.err);
-    sha256_free(run->hash);
     free(run);
 }

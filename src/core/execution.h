@@ -11,12 +11,11 @@
 
 #include "base/error.h"
 #include "base/id.h"
+#include "core/artifact.h"
 #include "core/output.h"
 #include "core/verdict.h"
 #include "event/loop.h"
 #include "runtime/spawner_client.h"
-
-#define EXECUTION_ARTIFACTS_MAX 1000
 
 /* A file for the workspace. Its bytes are read from `fd` (a regular file), which is taken. */
 struct execution_input {
@@ -33,21 +32,12 @@ struct execution_request {
     const char *const *env;
     struct execution_input *inputs; /* their fds are taken */
     size_t input_count;
-    int stdin_fd; /* taken; -1: an empty one */
+    int stdin_fd;               /* taken; -1: an empty one */
     struct spawn_limits limits; /* lifetime_ms is filled in */
     uint64_t timeout_ms;
     size_t output_bytes;
     bool allow_degraded;
     bool wants_artifacts;
-};
-
-struct artifact {
-    char *path; /* owned */
-    uint64_t size;
-    uint32_t mode;
-    int64_t mtime_ns;
-    bool has_content; /* it could be read, and hashed */
-    uint8_t sha256[32];
 };
 
 /* Plain data, complete when `ended` is called. */
@@ -57,9 +47,7 @@ struct execution {
     struct verdict verdict;
     uint32_t layers;        /* bit set of enum layer that sealed it */
     struct output out, err; /* what is kept */
-    struct artifact *artifacts;
-    size_t artifact_count;
-    bool artifacts_cut; /* there were more, or they could not all be read */
+    struct artifact_list artifacts;
     int64_t created_ns; /* wall clock */
     int64_t started_ns; /* 0: never */
     int64_t ended_ns;
@@ -84,8 +72,7 @@ struct execution_run;
 MUST_CHECK int execution_begin(struct execution_run **out, struct loop *loop,
                                struct spawner_client *spawner,
                                const struct execution_request *request,
-                               const struct execution_events *events, void *ctx,
-                               struct error *err);
+                               const struct execution_events *events, void *ctx, struct error *err);
 void execution_run_free(struct execution_run *run); /* after `ended` */
 SCOPED_DEFINE(execution_run)
 

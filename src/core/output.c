@@ -69,8 +69,7 @@ void output_text(const struct output *o, struct strbuf *out)
     size_t len = tail_len(o);
     strbuf_add(out, strbuf_str(&o->head), o->head.len);
     if (output_is_cut(o))
-        strbuf_add_fmt(out, "\n[... %" PRIu64 " bytes left out ...]\n",
-                       o->total - output_kept(o));
+        strbuf_add_fmt(out, "\n[... %" PRIu64 " bytes left out ...]\n", o->total - output_kept(o));
     if (len == 0)
         return;
     size_t start = (o->tail_at + o->tail_cap - len) % o->tail_cap;

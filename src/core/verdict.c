@@ -108,8 +108,9 @@ static void say_disk(struct verdict *v, const struct facts *f)
         snprintf(v->message, sizeof(v->message),
                  "filled its disk of %" PRIu64 " MiB (workspace, /tmp and /dev/shm together)",
                  f->limits.disk_bytes / MIB);
-    snprintf(v->hint, sizeof(v->hint), "write less, remove what is no longer needed, or raise the "
-                                       "disk limit");
+    snprintf(v->hint, sizeof(v->hint),
+             "write less, remove what is no longer needed, or raise the "
+             "disk limit");
 }
 
 static bool is_pids(const struct facts *f)

@@ -32,7 +32,8 @@ void loop_watch_free(struct loop_watch *watch);
 struct loop_timer;
 typedef void (*loop_timer_fn)(void *ctx);
 
-struct loop_timer *loop_timer_new(struct loop *loop, uint64_t delay_ms, loop_timer_fn fn, void *ctx);
+struct loop_timer *loop_timer_new(struct loop *loop, uint64_t delay_ms, loop_timer_fn fn,
+                                  void *ctx);
 void loop_timer_free(struct loop_timer *timer);
 
 struct loop_signal;

@@ -1,8 +1,8 @@
 /* files.c - the files worker: reads, lists and writes the workspace from inside
  *
  * It runs in a fork of init with the tenant's own rights, so a link, a FIFO or a race can lead it
- * only to what the tenant could reach anyway. Paths still resolve strictly below the workspace, with
- * no links, and only regular files are opened for content. */
+ * only to what the tenant could reach anyway. Paths still resolve strictly below the workspace,
+ * with no links, and only regular files are opened for content. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <errno.h>
@@ -27,7 +27,8 @@ static int open_beneath(int root, const char *path, uint64_t flags, uint64_t mod
 {
     struct open_how how = {.flags = flags | O_CLOEXEC | O_NONBLOCK,
                            .mode = mode,
-                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+                           .resolve =
+                               RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
     return (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
 }
 
@@ -225,8 +226,8 @@ static bool get_file(int root, int out, const char *path, uint64_t max_size)
     struct guest_file f = {.flags = GUEST_FILE_MISSING};
     struct stat st;
     int fd = open_beneath(root, path, O_RDONLY, 0);
-    bool is_good = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-                   (uint64_t)st.st_size <= max_size;
+    bool is_good =
+        fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size <= max_size;
     if (is_good)
         describe(&f, &st);
     bool ok = write_entry(out, &f, path) && (!is_good || send_content(out, fd, f.size));

@@ -1,8 +1,8 @@
 /* init.h - what the parts of cove-init share
  *
  * cove-init is pid 1 of a sandbox: it starts programs, reaps, forwards signals and moves files. It
- * runs sealed, with the tenant's uid but non-dumpable, so that no process inside can look into it or
- * trace it; the kernel keeps signals from inside away from a pid 1 that handles none. */
+ * runs sealed, with the tenant's uid but non-dumpable, so that no process inside can look into it
+ * or trace it; the kernel keeps signals from inside away from a pid 1 that handles none. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
@@ -11,8 +11,8 @@
 
 #include "wire/guest.h"
 
-/* Forks and runs the program of a GUEST_START. Answers its pid, or -1 with errno (of fork, or of the
- * exec that failed in the child). `fds` are stdin, stdout, stderr, borrowed. */
+/* Forks and runs the program of a GUEST_START. Answers its pid, or -1 with errno (of fork, or of
+ * the exec that failed in the child). `fds` are stdin, stdout, stderr, borrowed. */
 pid_t init_start_program(const struct guest_message *m, char *strings, const int fds[3]);
 
 /* The files worker: runs in a fork of init and answers 0 or an errno. */

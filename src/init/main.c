@@ -120,8 +120,7 @@ static void receive(struct init *in)
     ssize_t n = fd_recv(GUEST_CONTROL_FD, &request, sizeof(request), fds, &count);
     if (n <= 0)
         _exit(0);
-    if ((size_t)n >= sizeof(request.m) &&
-        request.m.strings_len == (size_t)n - sizeof(request.m))
+    if ((size_t)n >= sizeof(request.m) && request.m.strings_len == (size_t)n - sizeof(request.m))
         serve(in, fds, count);
     while (count > 0)
         close(fds[--count]);

@@ -26,7 +26,7 @@ static NORETURN void run_program(const struct program *p, const int fds[3], int 
     sigemptyset(&none);
     for (int sig = 1; sig < NSIG; sig++)
         signal(sig, SIG_DFL); /* what the spawner ignores came along */
-    setsid(); /* a process group of its own: signals reach all of the program */
+    setsid();                 /* a process group of its own: signals reach all of the program */
     offer_to_oom_killer();
     if (dup2(fds[0], 0) >= 0 && dup2(fds[1], 1) >= 0 && dup2(fds[2], 2) >= 0 &&
         chdir(p->directory) == 0 && sigprocmask(SIG_SETMASK, &none, NULL) == 0)

@@ -68,8 +68,7 @@ static uint32_t add_strings(struct strbuf *b, const char *const *list)
     return count;
 }
 
-int guest_start(struct guest *g, const struct guest_program *p, const int fds[3],
-                struct error *err)
+int guest_start(struct guest *g, const struct guest_program *p, const int fds[3], struct error *err)
 {
     scoped_strbuf struct strbuf b;
     struct guest_message m = {.verb = GUEST_START};

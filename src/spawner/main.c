@@ -157,8 +157,8 @@ static void op_ping(struct spawner *s, const struct spawn_message *m, struct san
 }
 
 struct spawn_op {
-    unsigned phases;   /* in which the client may ask this */
-    size_t body_size;  /* behind it, every byte must be zero */
+    unsigned phases;  /* in which the client may ask this */
+    size_t body_size; /* behind it, every byte must be zero */
     bool names_sandbox;
     void (*run)(struct spawner *s, const struct spawn_message *m, struct sandbox *sb);
 };
@@ -364,30 +364,59 @@ static int watch_signals(void)
 #define AT(field) offsetof(struct host_options, field)
 
 static const struct option_row option_rows[] = {
-    {.name = "run-dir", .type = OPTION_STRING, .offset = AT(run_dir), .preset = "/run/cove",
+    {.name = "run-dir",
+     .type = OPTION_STRING,
+     .offset = AT(run_dir),
+     .preset = "/run/cove",
      .help = "Where spawners share the table of slots"},
-    {.name = "cgroup-parent", .type = OPTION_STRING, .offset = AT(cgroup_parent), .preset = "cove",
+    {.name = "cgroup-parent",
+     .type = OPTION_STRING,
+     .offset = AT(cgroup_parent),
+     .preset = "cove",
      .help = "Name of the cgroup that holds all sandboxes"},
-    {.name = "store", .type = OPTION_LIST, .offset = AT(stores),
+    {.name = "store",
+     .type = OPTION_LIST,
+     .offset = AT(stores),
      .help = "Directory of images; may be repeated"},
-    {.name = "max-memory", .type = OPTION_SIZE, .offset = AT(max_memory_bytes), .preset = "1T",
+    {.name = "max-memory",
+     .type = OPTION_SIZE,
+     .offset = AT(max_memory_bytes),
+     .preset = "1T",
      .help = "Most memory that a client may ask for"},
-    {.name = "max-disk", .type = OPTION_SIZE, .offset = AT(max_disk_bytes), .preset = "1T",
+    {.name = "max-disk",
+     .type = OPTION_SIZE,
+     .offset = AT(max_disk_bytes),
+     .preset = "1T",
      .help = "Most disk space"},
-    {.name = "max-inodes", .type = OPTION_U64, .offset = AT(max_inodes), .preset = "100000000",
+    {.name = "max-inodes",
+     .type = OPTION_U64,
+     .offset = AT(max_inodes),
+     .preset = "100000000",
      .help = "Most files"},
-    {.name = "max-cpus", .type = OPTION_MILLI, .offset = AT(max_cpu_milli), .preset = "1024",
+    {.name = "max-cpus",
+     .type = OPTION_MILLI,
+     .offset = AT(max_cpu_milli),
+     .preset = "1024",
      .help = "Most cores"},
-    {.name = "max-pids", .type = OPTION_U64, .offset = AT(max_pids), .preset = "100000",
+    {.name = "max-pids",
+     .type = OPTION_U64,
+     .offset = AT(max_pids),
+     .preset = "100000",
      .help = "Most processes"},
-    {.name = "max-open-files", .type = OPTION_U64, .offset = AT(max_open_files),
-     .preset = "1048576", .help = "Most open files"},
-    {.name = "max-lifetime", .type = OPTION_DURATION_MS, .offset = AT(max_lifetime_ms),
-     .preset = "720h", .help = "Longest life of a sandbox"},
+    {.name = "max-open-files",
+     .type = OPTION_U64,
+     .offset = AT(max_open_files),
+     .preset = "1048576",
+     .help = "Most open files"},
+    {.name = "max-lifetime",
+     .type = OPTION_DURATION_MS,
+     .offset = AT(max_lifetime_ms),
+     .preset = "720h",
+     .help = "Longest life of a sandbox"},
 };
 
-static int read_options(struct option_set *set, struct host_options *options, int argc,
-                        char **argv, struct error *err)
+static int read_options(struct option_set *set, struct host_options *options, int argc, char **argv,
+                        struct error *err)
 {
     option_set_init(set, option_rows, ARRAY_LEN(option_rows), options);
     struct option_set *const sets[] = {set};

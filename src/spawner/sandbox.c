@@ -120,7 +120,8 @@ static int build(struct sandbox *sb, struct host *host, const struct spawn_creat
 
     int image;
     if (host_get_image(host, r->image, &image, err) < 0 ||
-        rootfs_prepare(&plan->root, image, r->limits.disk_bytes, r->limits.inodes, plan->uid, err) < 0)
+        rootfs_prepare(&plan->root, image, r->limits.disk_bytes, r->limits.inodes, plan->uid, err) <
+            0)
         return -1;
     if (make_control(sb, err) < 0)
         return -1;
@@ -155,8 +156,7 @@ int sandbox_create(struct sandbox **out, struct host *host, const struct spawn_c
         free_sandbox(sb);
         return fail_error(failure, &err);
     }
-    bool has_cgroup =
-        cgroup_create(&sb->cgroup, &host->cgroups, sb->slot, &r->limits, &err) == 0;
+    bool has_cgroup = cgroup_create(&sb->cgroup, &host->cgroups, sb->slot, &r->limits, &err) == 0;
     if (!has_cgroup || build(sb, host, r, &err) < 0) {
         if (has_cgroup)
             cgroup_remove(&sb->cgroup, &host->cgroups);

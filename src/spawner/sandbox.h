@@ -15,7 +15,7 @@
 enum sandbox_state {
     SANDBOX_SEALING,
     SANDBOX_LIVE,
-    SANDBOX_OVER,   /* pid 1 is reaped; cgroup and slot are kept for the last look at the counters */
+    SANDBOX_OVER, /* pid 1 is reaped; cgroup and slot are kept for the last look at the counters */
     SANDBOX_ENDING, /* to be removed */
 };
 

@@ -1,19 +1,20 @@
 /* guest.h - the protocol between a host client and cove-init, pid 1 of a sandbox
  *
  * A SOCK_SEQPACKET pair; each datagram is one struct guest_message, for GUEST_START followed by the
- * program's strings. cove-init is our code, but it lives inside: what it says of an exit is believed
- * (the tenant can neither signal, trace nor impersonate it), what it relays of files is content. */
+ * program's strings. cove-init is our code, but it lives inside: what it says of an exit is
+ * believed (the tenant can neither signal, trace nor impersonate it), what it relays of files is
+ * content. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
 #include <stdint.h>
 
-#define GUEST_CONTROL_FD   3
-#define GUEST_STRINGS_MAX  (160 * 1024) /* bytes of argv, environment and directory of one start */
-#define GUEST_ARGS_MAX     1024         /* most arguments, and most variables */
-#define GUEST_PATH_MAX     4096
-#define GUEST_UID          1000 /* what code inside sees where user namespaces are to be had */
-#define GUEST_WORKSPACE    "/workspace"
+#define GUEST_CONTROL_FD  3
+#define GUEST_STRINGS_MAX (160 * 1024) /* bytes of argv, environment and directory of one start */
+#define GUEST_ARGS_MAX    1024         /* most arguments, and most variables */
+#define GUEST_PATH_MAX    4096
+#define GUEST_UID         1000 /* what code inside sees where user namespaces are to be had */
+#define GUEST_WORKSPACE   "/workspace"
 
 enum guest_verb {
     GUEST_READY = 1, /* from init: sealed and waiting */

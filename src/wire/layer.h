@@ -8,25 +8,25 @@
  *   EXTRA   in force where the kernel lets us, never required */
 #define LAYERS(X)                                                                                  \
     /* symbol       name                 root    user   */                                         \
-    X(PID_NS,       "pid namespace",     ALWAYS, ALWAYS)                                           \
-    X(MOUNT_NS,     "mount namespace",   ALWAYS, ALWAYS)                                           \
-    X(NET_NS,       "network namespace", ALWAYS, ALWAYS)                                           \
-    X(IPC_NS,       "ipc namespace",     ALWAYS, ALWAYS)                                           \
-    X(UTS_NS,       "uts namespace",     ALWAYS, ALWAYS)                                           \
-    X(CGROUP_NS,    "cgroup namespace",  NEEDED, EXTRA)                                            \
-    X(USER_NS,      "user namespace",    EXTRA,  ALWAYS)                                           \
-    X(UID,          "own host uid",      ALWAYS, EXTRA)                                            \
-    X(ROOT,         "own root image",    ALWAYS, ALWAYS)                                           \
-    X(PROC,         "private /proc",     ALWAYS, ALWAYS)                                           \
-    X(CAPS,         "no capabilities",   ALWAYS, ALWAYS)                                           \
-    X(NO_NEW_PRIVS, "no_new_privs",      ALWAYS, ALWAYS)                                           \
-    X(SECCOMP,      "seccomp filter",    ALWAYS, ALWAYS)                                           \
-    X(LANDLOCK,     "landlock",          NEEDED, NEEDED)                                           \
-    X(RLIMITS,      "rlimits",           ALWAYS, ALWAYS)                                           \
-    X(CG_MEMORY,    "memory cgroup",     NEEDED, EXTRA)                                            \
-    X(CG_PIDS,      "pids cgroup",       NEEDED, EXTRA)                                            \
-    X(CG_CPU,       "cpu cgroup",        NEEDED, EXTRA)                                            \
-    X(DISK,         "disk limits",       ALWAYS, ALWAYS)
+    X(PID_NS, "pid namespace", ALWAYS, ALWAYS)                                                     \
+    X(MOUNT_NS, "mount namespace", ALWAYS, ALWAYS)                                                 \
+    X(NET_NS, "network namespace", ALWAYS, ALWAYS)                                                 \
+    X(IPC_NS, "ipc namespace", ALWAYS, ALWAYS)                                                     \
+    X(UTS_NS, "uts namespace", ALWAYS, ALWAYS)                                                     \
+    X(CGROUP_NS, "cgroup namespace", NEEDED, EXTRA)                                                \
+    X(USER_NS, "user namespace", EXTRA, ALWAYS)                                                    \
+    X(UID, "own host uid", ALWAYS, EXTRA)                                                          \
+    X(ROOT, "own root image", ALWAYS, ALWAYS)                                                      \
+    X(PROC, "private /proc", ALWAYS, ALWAYS)                                                       \
+    X(CAPS, "no capabilities", ALWAYS, ALWAYS)                                                     \
+    X(NO_NEW_PRIVS, "no_new_privs", ALWAYS, ALWAYS)                                                \
+    X(SECCOMP, "seccomp filter", ALWAYS, ALWAYS)                                                   \
+    X(LANDLOCK, "landlock", NEEDED, NEEDED)                                                        \
+    X(RLIMITS, "rlimits", ALWAYS, ALWAYS)                                                          \
+    X(CG_MEMORY, "memory cgroup", NEEDED, EXTRA)                                                   \
+    X(CG_PIDS, "pids cgroup", NEEDED, EXTRA)                                                       \
+    X(CG_CPU, "cpu cgroup", NEEDED, EXTRA)                                                         \
+    X(DISK, "disk limits", ALWAYS, ALWAYS)
 
 enum layer_need { LAYER_EXTRA, LAYER_NEEDED, LAYER_ALWAYS };
 

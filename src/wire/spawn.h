@@ -1,7 +1,7 @@
 /* spawn.h - the protocol between an unprivileged client and cove-spawner
  *
- * A SOCK_SEQPACKET pair carries messages of exactly SPAWN_MESSAGE_BYTES, numbered by the client; the
- * answer to request n is the message with serial n and SPAWN_REPLY set. The spawner also sends
+ * A SOCK_SEQPACKET pair carries messages of exactly SPAWN_MESSAGE_BYTES, numbered by the client;
+ * the answer to request n is the message with serial n and SPAWN_REPLY set. The spawner also sends
  * SPAWN_EXITED on its own, with serial 0. No message holds a path or any text that the spawner
  * would have to parse: an image is named by its digest, a sandbox by the number that its creation
  * answered. Anything unexpected (size, verb, phase, fds, flags) ends the connection. */
@@ -110,7 +110,7 @@ struct spawn_message {
     uint32_t serial;
     uint16_t verb;
     uint16_t flags;
-    uint64_t sandbox; /* 0 where the verb names none */
+    uint64_t sandbox;  /* 0 where the verb names none */
     uint64_t reserved; /* 0 */
     union {
         uint8_t bytes[SPAWN_BODY_BYTES];

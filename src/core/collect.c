@@ -1,0 +1,252 @@
+/* collect.c - two questions to the files worker: what is there, and what is in it */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/collect.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/memory.h"
+#include "codec/sha256.h"
+#include "core/feed.h"
+#include "runtime/file_stream.h"
+
+#define READ_BYTES (64 * KIB)
+#define WISH_BYTES (sizeof(struct guest_file) + GUEST_PATH_MAX)
+
+struct collect {
+    struct loop *loop;
+    struct collect_order order;
+    bool is_getting; /* the second question */
+    bool is_worker_done;
+    struct feed *wishes; /* the names that we want, on their way in */
+    struct loop_watch *watch;
+    int fd; /* the worker's answer */
+    struct file_stream_reader reader;
+    struct sha256 *hash;
+    size_t current; /* artifact whose bytes come */
+};
+
+static void close_question(struct collect *c)
+{
+    loop_watch_free(c->watch);
+    c->watch = NULL;
+    scoped_close_fd(&c->fd);
+    c->fd = -1;
+    feed_free(c->wishes);
+    c->wishes = NULL;
+}
+
+static void go_on(struct collect *c);
+
+static void on_readable(void *ctx, unsigned events)
+{
+    (void)events;
+    static char buffer[READ_BYTES]; /* the loop has one thread */
+    struct collect *c = ctx;
+    struct error err;
+    ssize_t n = read(c->fd, buffer, sizeof(buffer));
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n > 0 && file_stream_reader_feed(&c->reader, buffer, (size_t)n, &err) == 0)
+        return;
+    if (n != 0)
+        c->order.artifacts->is_cut = true; /* a stream that lies tells us nothing more */
+    loop_watch_free(c->watch);
+    c->watch = NULL;
+    go_on(c);
+}
+
+/* Starts the worker, with a pipe to read its answer from. `in_fd` is borrowed. */
+static int ask(struct collect *c, enum guest_files_op op, int in_fd,
+               const struct file_stream_events *events, bool has_content, struct error *err)
+{
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return error_sys(err, "make pipe");
+    c->fd = fds[0];
+    scoped_fd int theirs = fds[1];
+    c->is_worker_done = false;
+    file_stream_reader_init(&c->reader, events, c, has_content);
+    if (guest_files(c->order.guest, op, in_fd, theirs, err) < 0)
+        return -1;
+    return loop_watch_new(&c->watch, c->loop, c->fd, LOOP_READ, on_readable, c, err);
+}
+
+/* --- what is there --------------------------------------------------------------------------- */
+
+/* An input that still has the size and time it came with is no artifact. */
+static bool is_unchanged_input(const struct collect_order *o, const struct guest_file *f,
+                               const char *path)
+{
+    for (size_t i = 0; i < o->input_count; i++) {
+        const struct execution_input *in = &o->inputs[i];
+        if (strcmp(in->path, path) == 0)
+            return in->size == f->size && in->mtime_ns == f->mtime_ns;
+    }
+    return false;
+}
+
+static int on_listed(void *ctx, const struct guest_file *f, const char *path, struct error *err)
+{
+    (void)err;
+    struct collect *c = ctx;
+    struct artifact_list *list = c->order.artifacts;
+    if (!S_ISREG(f->mode) || is_unchanged_input(&c->order, f, path))
+        return 0;
+    if (list->count == ARTIFACTS_MAX) {
+        list->is_cut = true;
+        return 0;
+    }
+    struct artifact *a = artifact_list_add(list);
+    a->path = xstrdup(path);
+    a->size = f->size;
+    a->mode = f->mode;
+    a->mtime_ns = f->mtime_ns;
+    return 0;
+}
+
+static const struct file_stream_events list_events = {.entry = on_listed};
+
+/* --- what is in it --------------------------------------------------------------------------- */
+
+/* The worker answers in the order in which it was asked; it may change sizes, but no names. */
+static int on_got(void *ctx, const struct guest_file *f, const char *path, struct error *err)
+{
+    struct collect *c = ctx;
+    struct artifact_list *list = c->order.artifacts;
+    if (c->current >= list->count || strcmp(list->items[c->current].path, path) != 0)
+        return error_set(err, ERROR_INVALID, "the sandbox sent a file that nobody asked for");
+    struct artifact *a = &list->items[c->current];
+    a->has_content = !(f->flags & GUEST_FILE_MISSING);
+    if (!a->has_content) {
+        list->is_cut = true;
+        return 0;
+    }
+    a->size = f->size;
+    a->mtime_ns = f->mtime_ns;
+    if (c->order.events->artifact_begin)
+        c->order.events->artifact_begin(c->order.events_ctx, a);
+    return 0;
+}
+
+static int on_content(void *ctx, const void *data, size_t len, struct error *err)
+{
+    (void)err;
+    struct collect *c = ctx;
+    sha256_add(c->hash, data, len);
+    if (c->order.events->artifact_data)
+        c->order.events->artifact_data(c->order.events_ctx, data, len);
+    return 0;
+}
+
+static int on_content_done(void *ctx, struct error *err)
+{
+    (void)err;
+    struct collect *c = ctx;
+    struct artifact *a = &c->order.artifacts->items[c->current++];
+    if (a->has_content) {
+        sha256_end(c->hash, a->sha256);
+        if (c->order.events->artifact_end)
+            c->order.events->artifact_end(c->order.events_ctx, a);
+    }
+    return 0;
+}
+
+static const struct file_stream_events get_events = {
+    .entry = on_got, .content = on_content, .done = on_content_done};
+
+/* A memory file with the names that we want, to be fed to the worker. */
+static int make_wishes(const struct collect_order *o, struct error *err)
+{
+    const struct guest_file wish = {.size = o->max_file_bytes};
+    scoped_strbuf struct strbuf list;
+    strbuf_init(&list, (o->artifacts->count + 1) * WISH_BYTES);
+    for (size_t i = 0; i < o->artifacts->count; i++)
+        file_stream_add_entry(&list, &wish, o->artifacts->items[i].path);
+    file_stream_add_end(&list);
+    scoped_fd int fd = memfd_create("wishes", MFD_CLOEXEC);
+    if (fd < 0)
+        return error_sys(err, "make memory file");
+    if (fd_write_all(fd, list.data, list.len, err) < 0)
+        return -1;
+    if (lseek(fd, 0, SEEK_SET) < 0)
+        return error_sys(err, "rewind memory file");
+    return take_fd(&fd);
+}
+
+static int begin_get(struct collect *c, struct error *err)
+{
+    int fds[2];
+    scoped_fd int list = make_wishes(&c->order, err);
+    if (list < 0)
+        return -1;
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return error_sys(err, "make pipe");
+    scoped_fd int theirs = fds[0];
+    scoped_fd int ours = fds[1];
+    c->is_getting = true;
+    c->hash = sha256_new();
+    if (ask(c, GUEST_FILES_GET, theirs, &get_events, true, err) < 0)
+        return -1;
+    return feed_new(&c->wishes, c->loop, take_fd(&list), take_fd(&ours), err);
+}
+
+/* --- the order of things --------------------------------------------------------------------- */
+
+/* A question is answered when both the worker and its stream have ended. */
+static void go_on(struct collect *c)
+{
+    struct artifact_list *list = c->order.artifacts;
+    struct error err;
+    if (!c->is_worker_done || c->watch)
+        return;
+    if (!c->reader.is_over || c->reader.is_cut)
+        list->is_cut = true;
+    close_question(c);
+    if (!c->is_getting && list->count > 0) {
+        artifact_list_sort(list);
+        if (begin_get(c, &err) == 0)
+            return;
+        list->is_cut = true;
+        close_question(c);
+    }
+    c->order.done(c->order.ctx);
+}
+
+void collect_on_worker_done(struct collect *c)
+{
+    c->is_worker_done = true;
+    go_on(c);
+}
+
+int collect_new(struct collect **out, struct loop *loop, const struct collect_order *order,
+                struct error *err)
+{
+    scoped_fd int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (null < 0)
+        return error_sys(err, "open /dev/null");
+    struct collect *c = xcalloc(1, sizeof(*c));
+    c->loop = loop;
+    c->order = *order;
+    c->fd = -1;
+    if (ask(c, GUEST_FILES_LIST, null, &list_events, false, err) < 0) {
+        collect_free(c);
+        return -1;
+    }
+    *out = c;
+    return 0;
+}
+
+void collect_free(struct collect *c)
+{
+    if (!c)
+        return;
+    close_question(c);
+    sha256_free(c->hash);
+    free(c);
+}
