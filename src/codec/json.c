@@ -62,7 +62,9 @@ static int add_chunk(const char *chunk, size_t len, void *ctx)
 
 void json_add(struct strbuf *out, const json_t *value, enum json_style style)
 {
-    size_t flags = JSON_ENCODE_ANY | (style == JSON_STYLE_PRETTY ? JSON_INDENT(2) : JSON_COMPACT);
+    /* 15 digits: as many as survive in a double, so 46.007 stays 46.007. */
+    size_t flags = JSON_ENCODE_ANY | JSON_REAL_PRECISION(15) |
+                   (style == JSON_STYLE_PRETTY ? JSON_INDENT(2) : JSON_COMPACT);
     BUG_ON(json_dump_callback(value, add_chunk, out, flags) < 0);
 }
 

@@ -36,7 +36,6 @@ class Case:
     out: bool = False
     long: bool = False
     rootless: str = ""  # why the row does not apply to an ordinary user
-    needs_cgroup: bool = False  # the limit is a cgroup's: skipped where the user has none
     asan: str = ""  # why the row cannot work under a sanitizer build
 
     @property

@@ -76,15 +76,6 @@ class Bench:
             self._usual = sorted(self.job() for _ in range(3))[1]
         return self._usual
 
-    def has_cgroup(self) -> bool:
-        """Whether memory is limited by a cgroup in this mode: always as root."""
-        if not self.cove.mode.user:
-            return True
-        probe = subprocess.run([*self.cove.mode.prefix(), str(self.cove.program), "doctor",
-                                "--json"], capture_output=True, text=True,
-                               env=self.cove.environment(), cwd=self.doors.cwd)
-        return '"cgroup"' in probe.stdout and '"cgroup": null' not in probe.stdout
-
 
 _benches: dict[str, Bench] = {}
 

@@ -43,8 +43,8 @@ static void fill_memfd(void)
 static void fill_shared(void)
 {
     for (int i = 0; i < CHUNKS_MAX; i++) {
-        char *p = mmap(NULL, CHUNK_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-                       0);
+        char *p =
+            mmap(NULL, CHUNK_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         if (p == MAP_FAILED)
             stop("shared", i);
         memset(p, 'x', CHUNK_BYTES);

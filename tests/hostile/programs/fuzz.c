@@ -26,13 +26,27 @@ static uint64_t random_word(void)
 
 static uint64_t random_argument(void)
 {
-    static const uint64_t edges[] = {
-        0, 1, 2, 4095, 4096, 4097, 0x7fffffff, 0x80000000, 0xffffffff, UINT64_C(0x100000000),
-        UINT64_C(0x7fffffffffffffff), UINT64_C(0x8000000000000000), UINT64_C(0xffffffffffffffff),
-        UINT64_C(0xffffffff80000000), UINT64_C(0x7fffffffe000), UINT64_C(0xffffffffff600000),
-        (uint64_t)AT_FDCWD, (uint64_t)-4096};
-    static const char *const paths[] = {"/", ".", "/proc/self/mem", "/proc/1/root", "/dev/ptmx",
-                                        "/dev/shm/f", "/tmp/f", "/workspace/f", "..", ""};
+    static const uint64_t edges[] = {0,
+                                     1,
+                                     2,
+                                     4095,
+                                     4096,
+                                     4097,
+                                     0x7fffffff,
+                                     0x80000000,
+                                     0xffffffff,
+                                     UINT64_C(0x100000000),
+                                     UINT64_C(0x7fffffffffffffff),
+                                     UINT64_C(0x8000000000000000),
+                                     UINT64_C(0xffffffffffffffff),
+                                     UINT64_C(0xffffffff80000000),
+                                     UINT64_C(0x7fffffffe000),
+                                     UINT64_C(0xffffffffff600000),
+                                     (uint64_t)AT_FDCWD,
+                                     (uint64_t)-4096};
+    static const char *const paths[] = {
+        "/",          ".",      "/proc/self/mem", "/proc/1/root", "/dev/ptmx",
+        "/dev/shm/f", "/tmp/f", "/workspace/f",   "..",           ""};
     uint64_t r = random_word();
     switch (r % 10) {
     case 0:
@@ -124,8 +138,8 @@ int main(int argc, char **argv)
     long end = now_ms() + 1000 * (argc > 2 ? strtol(argv[2], NULL, 10) : 5);
     struct slot slots[CHILDREN] = {{0, 0}};
     unsigned long started = 0, died = 0;
-    arena = mmap(NULL, (PAGES + 1) * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                 0);
+    arena =
+        mmap(NULL, (PAGES + 1) * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (arena == MAP_FAILED || munmap(arena + PAGES * 4096, 4096) != 0)
         return 1;
     prctl(PR_SET_CHILD_SUBREAPER, 1);

@@ -22,11 +22,19 @@ static const struct {
     const char *name;
     long nr, a, b, c;
 } calls[] = {
-    {"getpid", 20, 0, 0, 0},        {"write", 4, 1, 0, 0},         {"ptrace", 26, 0, 0, 0},
-    {"mount", 21, 0, 0, 0},         {"unshare", 310, 0x10000000, 0, 0},
-    {"setns", 346, -1, 0, 0},       {"keyctl", 288, 0, -3, 0},     {"bpf", 357, 0, 0, 0},
-    {"socket", 359, 38, 5, 0},      {"io_uring_setup", 425, 1, 0, 0},
-    {"personality", 136, 0, 0, 0},  {"vm86", 166, 0, 0, 0},        {"vm86old", 113, 0, 0, 0},
+    {"getpid", 20, 0, 0, 0},
+    {"write", 4, 1, 0, 0},
+    {"ptrace", 26, 0, 0, 0},
+    {"mount", 21, 0, 0, 0},
+    {"unshare", 310, 0x10000000, 0, 0},
+    {"setns", 346, -1, 0, 0},
+    {"keyctl", 288, 0, -3, 0},
+    {"bpf", 357, 0, 0, 0},
+    {"socket", 359, 38, 5, 0},
+    {"io_uring_setup", 425, 1, 0, 0},
+    {"personality", 136, 0, 0, 0},
+    {"vm86", 166, 0, 0, 0},
+    {"vm86old", 113, 0, 0, 0},
     {"exit_free", 999, 0, 0, 0},
 };
 
@@ -38,8 +46,8 @@ static void try_int80(void)
         TRY(name, int80(calls[i].nr, calls[i].a, calls[i].b, calls[i].c));
     }
     /* socketcall takes its arguments from memory below 4 GB. */
-    int *args = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT,
-                     -1, 0);
+    int *args =
+        mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
     if (args == MAP_FAILED) {
         say("int80.socketcall_memory", -1);
         return;
@@ -68,8 +76,8 @@ static void try_x32(void)
         }
         int status = 0;
         waitpid(pid, &status, 0);
-        bool refused = WIFSIGNALED(status) ? WTERMSIG(status) == SIGSYS
-                                           : WEXITSTATUS(status) == ENOSYS;
+        bool refused =
+            WIFSIGNALED(status) ? WTERMSIG(status) == SIGSYS : WEXITSTATUS(status) == ENOSYS;
         if (refused)
             continue;
         answered++;

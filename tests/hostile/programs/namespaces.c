@@ -13,8 +13,8 @@ static const struct {
     const char *name;
     uint64_t flag;
 } kinds[] = {
-    {"time", CLONE_NEWTIME}, {"mnt", CLONE_NEWNS},   {"cgroup", CLONE_NEWCGROUP},
-    {"uts", CLONE_NEWUTS},   {"ipc", CLONE_NEWIPC},  {"user", CLONE_NEWUSER},
+    {"time", CLONE_NEWTIME}, {"mnt", CLONE_NEWNS},  {"cgroup", CLONE_NEWCGROUP},
+    {"uts", CLONE_NEWUTS},   {"ipc", CLONE_NEWIPC}, {"user", CLONE_NEWUSER},
     {"pid", CLONE_NEWPID},   {"net", CLONE_NEWNET},
 };
 

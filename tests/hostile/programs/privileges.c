@@ -22,8 +22,11 @@ struct deadline_attr {
 static void priority(void)
 {
     struct sched_param one = {.sched_priority = 1};
-    struct deadline_attr dl = {.size = sizeof dl, .policy = 6, .runtime = 1000000,
-                               .deadline = 10000000, .period = 10000000};
+    struct deadline_attr dl = {.size = sizeof dl,
+                               .policy = 6,
+                               .runtime = 1000000,
+                               .deadline = 10000000,
+                               .period = 10000000};
     struct rlimit more = {.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
     TRY("priority.nice", setpriority(PRIO_PROCESS, 0, -20));
     TRY("priority.nice_init", setpriority(PRIO_PROCESS, 1, -20));
@@ -67,8 +70,8 @@ static void identity(void)
 static void set_id_files(void)
 {
     /* A version 2 file capability that grants everything permitted and effective. */
-    static const unsigned char caps[20] = {1, 0, 0, 2, 255, 255, 255, 255, 0, 0,
-                                           0, 0, 255, 255, 255, 255, 0, 0, 0, 0};
+    static const unsigned char caps[20] = {1, 0, 0,   2,   255, 255, 255, 255, 0, 0,
+                                           0, 0, 255, 255, 255, 255, 0,   0,   0, 0};
     int fd = open("/workspace/set-id", O_CREAT | O_WRONLY | O_CLOEXEC, 0755);
     if (fd >= 0)
         close(fd);
@@ -82,9 +85,9 @@ static void devices(void)
         const char *name;
         mode_t kind;
         unsigned major, minor;
-    } nodes[] = {{"mem", S_IFCHR, 1, 1},    {"null", S_IFCHR, 1, 3},  {"kmsg", S_IFCHR, 1, 11},
+    } nodes[] = {{"mem", S_IFCHR, 1, 1},     {"null", S_IFCHR, 1, 3},   {"kmsg", S_IFCHR, 1, 11},
                  {"fuse", S_IFCHR, 10, 229}, {"kvm", S_IFCHR, 10, 232}, {"tun", S_IFCHR, 10, 200},
-                 {"loop", S_IFBLK, 7, 0},   {"sda", S_IFBLK, 8, 0},   {"vda", S_IFBLK, 254, 0}};
+                 {"loop", S_IFBLK, 7, 0},    {"sda", S_IFBLK, 8, 0},    {"vda", S_IFBLK, 254, 0}};
     static const char *const dirs[] = {"/workspace", "/tmp", "/dev/shm", "/dev", "/"};
     for (size_t d = 0; d < sizeof dirs / sizeof *dirs; d++) {
         for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {

@@ -13,9 +13,8 @@ static void try_socket(const char *how, long family, long type, long protocol)
 {
     int pair[2];
     tried++;
-    int fd = strcmp(how, "pair") == 0
-                 ? (int)syscall(SYS_socketpair, family, type, protocol, pair)
-                 : (int)syscall(SYS_socket, family, type, protocol);
+    int fd = strcmp(how, "pair") == 0 ? (int)syscall(SYS_socketpair, family, type, protocol, pair)
+                                      : (int)syscall(SYS_socket, family, type, protocol);
     if (fd == -1) {
         refused[errno < ERRNO_MAX ? errno : 0]++;
         return;

@@ -23,8 +23,14 @@
 #define UFFD_USER_MODE_ONLY 1
 #endif
 /* Numbers that this libc may be too old to name. */
-enum { NR_OPEN_TREE_ATTR = 467, NR_QUOTACTL_FD = 443, NR_LISTNS = 470, NR_STATMOUNT = 457,
-       NR_LISTMOUNT = 458, NR_LSM_SET_SELF_ATTR = 460 };
+enum {
+    NR_OPEN_TREE_ATTR = 467,
+    NR_QUOTACTL_FD = 443,
+    NR_LISTNS = 470,
+    NR_STATMOUNT = 457,
+    NR_LISTMOUNT = 458,
+    NR_LSM_SET_SELF_ATTR = 460
+};
 
 static char target[] = "/tmp/target";
 static char buffer[4096];
@@ -79,12 +85,12 @@ static void namespaces(void)
 
 static void kernel_surface(void)
 {
-    union bpf_attr map = {.map_type = BPF_MAP_TYPE_ARRAY, .key_size = 4, .value_size = 4,
-                          .max_entries = 1};
+    union bpf_attr map = {
+        .map_type = BPF_MAP_TYPE_ARRAY, .key_size = 4, .value_size = 4, .max_entries = 1};
     TRY("surface.bpf_map", syscall(SYS_bpf, BPF_MAP_CREATE, &map, sizeof map));
     TRY("surface.bpf_prog", syscall(SYS_bpf, BPF_PROG_LOAD, &map, sizeof map));
-    struct perf_event_attr perf = {.type = PERF_TYPE_SOFTWARE, .size = sizeof perf,
-                                   .exclude_kernel = 1, .exclude_hv = 1};
+    struct perf_event_attr perf = {
+        .type = PERF_TYPE_SOFTWARE, .size = sizeof perf, .exclude_kernel = 1, .exclude_hv = 1};
     TRY("surface.perf_event_open", syscall(SYS_perf_event_open, &perf, 0, -1, -1, 0));
     TRY("surface.userfaultfd", syscall(SYS_userfaultfd, O_CLOEXEC));
     TRY("surface.userfaultfd_user", syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY));
@@ -95,8 +101,7 @@ static void kernel_surface(void)
     TRY("surface.io_uring_register", syscall(SYS_io_uring_register, -1, 0, 0, 0));
     TRY("keys.keyctl", syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_SESSION_KEYRING, 1));
     TRY("keys.keyctl_join", syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, "hostile"));
-    TRY("keys.add_key",
-        syscall(SYS_add_key, "user", "hostile", "x", 1, KEY_SPEC_PROCESS_KEYRING));
+    TRY("keys.add_key", syscall(SYS_add_key, "user", "hostile", "x", 1, KEY_SPEC_PROCESS_KEYRING));
     TRY("keys.request_key", syscall(SYS_request_key, "user", "hostile", 0, 0));
     TRY("surface.fanotify_init", syscall(SYS_fanotify_init, FAN_CLASS_NOTIF, 0));
     TRY("surface.fanotify_fid", syscall(SYS_fanotify_init, FAN_REPORT_FID, 0));
@@ -127,7 +132,7 @@ static void handles(void)
 
 static void administration(void)
 {
-    struct timeval tv = {.tv_sec = 1, .tv_usec = 2000000};   /* not a valid time */
+    struct timeval tv = {.tv_sec = 1, .tv_usec = 2000000};     /* not a valid time */
     struct timespec ts = {.tv_sec = 1, .tv_nsec = 2000000000}; /* neither */
     struct timex slew = {.modes = ADJ_FREQUENCY};
     struct timex same = {.modes = 0};
