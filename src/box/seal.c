@@ -177,7 +177,9 @@ static int step_ids(struct seal *s)
  * own; set earlier it would count, and limit, what else the spawner's user runs. */
 static int step_process_limit(struct seal *s)
 {
-    return lower_limit(RLIMIT_NPROC, s->plan->limits.pids);
+    /* Behind a pids cgroup it is the second hand, and must not be met first: it does not count. */
+    rlim_t slack = s->plan->has_pids_cgroup ? 64 : 0;
+    return lower_limit(RLIMIT_NPROC, s->plan->limits.pids + slack);
 }
 
 static int step_caps(struct seal *s)

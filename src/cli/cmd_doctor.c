@@ -89,8 +89,8 @@ static void describe_failure(enum layer layer, const struct spawn_probe_reply *p
     if (p->layers[layer].state == SPAWN_PROBE_WEAKER)
         snprintf(out, size, "%s",
                  layer == LAYER_CG_MEMORY
-                     ? "no cgroup is delegated: the spawner watches and kills instead"
-                     : "no cgroup is delegated: RLIMIT_NPROC counts instead");
+                     ? "no cgroup of our own: the spawner watches and kills instead"
+                     : "no cgroup of our own: RLIMIT_NPROC counts instead");
     else
         snprintf(out, size, "%s", strerror(error));
 }

@@ -27,6 +27,7 @@ struct spawner_client {
     struct loop_watch *watch;
     int fd;
     pid_t pid;
+    bool is_rootless; /* a guess until the spawner says */
     uint32_t next_serial;
     unsigned sandboxes; /* made and not yet destroyed */
     struct request *requests;
@@ -83,17 +84,30 @@ static int start_program(const struct spawner_settings *s, int socket, pid_t *pi
 
 /* --- answers --------------------------------------------------------------------------------- */
 
-static void set_failure(struct error *err, const struct spawn_failure *f)
+/* Which layer is missing, and whether one may go without it. */
+static void set_missing_layer(struct error *err, const struct spawner_client *c,
+                              const struct spawn_failure *f, const char *step)
+{
+    const struct layer_info *layer = layer_info((enum layer)f->layer);
+    enum layer_need need = c->is_rootless ? layer->as_user : layer->as_root;
+    bool has_cause = strstr(step, ": "); /* the spawner's own words, with errno's behind them */
+    error_set(err, ERROR_ISOLATION, "the sandbox cannot be sealed: no %s (%s%s%s)", layer->name, step,
+              has_cause ? "" : ": ", has_cause ? "" : strerror(f->sys_errno));
+    error_hint(err, "run 'cove doctor' to see what this host lacks and what to do%s",
+               need == LAYER_NEEDED ? "; --allow-degraded runs with the layers that are left, at "
+                                      "tier T3"
+                                    : "");
+}
+
+static void set_failure(struct error *err, const struct spawner_client *c,
+                        const struct spawn_failure *f)
 {
     char step[SPAWN_STEP_BYTES + 1] = {0};
     memcpy(step, f->step, SPAWN_STEP_BYTES);
     bool is_known = f->code >= 0 && f->code < ERROR_CODE_COUNT;
     enum error_code code = is_known ? (enum error_code)f->code : ERROR_INTERNAL;
     if (f->layer >= 0 && f->layer < LAYER_COUNT) {
-        error_set(err, code, "the sandbox cannot be sealed: no %s (%s: %s)",
-                  layer_info((enum layer)f->layer)->name, step, strerror(f->sys_errno));
-        error_hint(err, "run 'cove doctor' to see what this host lacks; --allow-degraded runs "
-                        "with the layers that are left, at tier T3");
+        set_missing_layer(err, c, f, step);
     } else if (f->sys_errno && !strstr(step, ": ")) {
         error_set(err, code, "%s: %s", step, strerror(f->sys_errno));
     } else {
@@ -141,7 +155,9 @@ static void on_message(struct spawner_client *c, const struct spawn_message *m, 
     struct error err;
     bool is_failure = m->flags & SPAWN_FAILED;
     if (is_failure)
-        set_failure(&err, &m->failure);
+        set_failure(&err, c, &m->failure);
+    else if (m->verb == SPAWN_HELLO)
+        c->is_rootless = m->hello_reply.is_rootless;
     else if (m->verb == SPAWN_CREATE)
         c->sandboxes++;
     else if (m->verb == SPAWN_DESTROY)
@@ -186,6 +202,7 @@ int spawner_client_open(struct spawner_client **out, struct loop *loop,
     struct spawner_client *c = xcalloc(1, sizeof(*c));
     c->pid = pid;
     c->fd = take_fd(&ours);
+    c->is_rootless = geteuid() != 0;
     c->next_serial = 1;
     c->exited = exited;
     c->ctx = ctx;

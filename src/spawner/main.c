@@ -78,8 +78,11 @@ static void op_hello(struct spawner *s, const struct spawn_message *m, struct sa
 {
     (void)sb;
     if (s->is_broken || m->hello.version != SPAWN_VERSION) {
-        struct spawn_failure failure = {
-            .code = s->start_error.code, .sys_errno = s->start_error.sys_errno, .layer = -1};
+        /* The one layer that a spawner needs for itself, before it can try any other. */
+        bool is_layer = s->is_broken && s->start_error.code == ERROR_ISOLATION;
+        struct spawn_failure failure = {.code = s->start_error.code,
+                                        .sys_errno = s->start_error.sys_errno,
+                                        .layer = is_layer ? LAYER_USER_NS : -1};
         snprintf(failure.step, sizeof(failure.step), "%.95s",
                  s->is_broken ? s->start_error.msg : "protocol version");
         answer_failure(s, m->serial, SPAWN_HELLO, &failure);

@@ -117,6 +117,7 @@ static int build(struct sandbox *sb, struct host *host, const struct spawn_creat
     plan->filter_len = host->filter_len;
     plan->init_fd = host->init_fd;
     plan->has_memory_cgroup = cgroup_tree_has(&host->cgroups, CGROUP_MEMORY);
+    plan->has_pids_cgroup = cgroup_tree_has(&host->cgroups, CGROUP_PIDS);
 
     int image;
     if (host_get_image(host, r->image, &image, err) < 0 ||
