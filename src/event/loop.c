@@ -51,7 +51,8 @@ void loop_free(struct loop *loop)
 {
     if (!loop)
         return;
-    uv_run(&loop->uv, UV_RUN_NOWAIT); /* lets closing handles close */
+    uv_run(&loop->uv, UV_RUN_NOWAIT); /* lets closing handles close... */
+    uv_run(&loop->uv, UV_RUN_NOWAIT); /* ...also when a stop was pending, which eats one run */
     BUG_ON(uv_loop_close(&loop->uv) != 0);
     free(loop);
 }

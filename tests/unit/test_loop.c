@@ -1,0 +1,295 @@
+/* test_loop.c - fds, timers and signals, and the promise that nothing is called after its free */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "event/loop.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "check.h"
+
+struct world {
+    struct loop *loop;
+    struct loop_watch *watches[2];
+    struct loop_timer *timers[3];
+    struct loop_signal *signal;
+    int pair[2];
+    unsigned events;
+    unsigned calls;
+    int signal_seen;
+    char order[8];
+};
+
+static void world_open(struct world *w)
+{
+    struct error err;
+    *w = (struct world){.pair = {-1, -1}};
+    assert_int_equal(loop_open(&w->loop, &err), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, w->pair), 0);
+}
+
+static void world_close(struct world *w)
+{
+    loop_free(w->loop);
+    close(w->pair[0]);
+    close(w->pair[1]);
+}
+
+static void watch(struct world *w, size_t i, unsigned events, loop_watch_fn fn)
+{
+    struct error err;
+    assert_int_equal(loop_watch_new(&w->watches[i], w->loop, w->pair[i], events, fn, w, &err), 0);
+}
+
+static void on_event(void *ctx, unsigned events)
+{
+    struct world *w = ctx;
+    w->events = events;
+    w->calls++;
+    loop_watch_free(w->watches[0]);
+}
+
+static void test_read(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open(&w);
+    watch(&w, 0, LOOP_READ, on_event);
+    assert_true(fcntl(w.pair[0], F_GETFL) & O_NONBLOCK);
+    assert_int_equal(write(w.pair[1], "x", 1), 1);
+    loop_run(w.loop); /* ends, since the watch freed itself */
+    assert_int_equal(w.events, LOOP_READ);
+    assert_int_equal(w.calls, 1);
+    world_close(&w);
+}
+
+static void test_write(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open(&w);
+    watch(&w, 0, LOOP_WRITE, on_event);
+    loop_run(w.loop);
+    assert_int_equal(w.events, LOOP_WRITE);
+    world_close(&w);
+}
+
+static void test_hangup(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open(&w);
+    watch(&w, 0, LOOP_HANGUP, on_event);
+    assert_int_equal(shutdown(w.pair[1], SHUT_RDWR), 0);
+    loop_run(w.loop);
+    assert_true(w.events & LOOP_HANGUP);
+    world_close(&w);
+}
+
+/* The writing end of a pipe whose reader is gone must be told, whatever was asked for. */
+static void test_broken_pipe(void **state)
+{
+    (void)state;
+    struct world w;
+    int pipe_fds[2];
+    struct error err;
+    world_open(&w);
+    assert_int_equal(pipe2(pipe_fds, O_CLOEXEC | O_NONBLOCK), 0);
+    while (write(pipe_fds[1], w.order, sizeof(w.order)) > 0)
+        ; /* full: only the end of the reader can wake the watch */
+    close(pipe_fds[0]);
+    assert_int_equal(
+        loop_watch_new(&w.watches[0], w.loop, pipe_fds[1], LOOP_WRITE, on_event, &w, &err), 0);
+    loop_run(w.loop);
+    assert_int_equal(w.calls, 1);
+    close(pipe_fds[1]);
+    world_close(&w);
+}
+
+static void test_file(void **state)
+{
+    (void)state;
+    struct world w;
+    struct error err;
+    struct loop_watch *none = NULL;
+    world_open(&w);
+    scoped_fd int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    assert_int_equal(loop_watch_new(&none, w.loop, fd, LOOP_READ, on_event, &w, &err), -1);
+    assert_int_equal(err.sys_errno, EPERM); /* what feed.c looks for */
+    assert_int_equal(loop_watch_new(&none, w.loop, -1, LOOP_READ, on_event, &w, &err), -1);
+    assert_null(none);
+    world_close(&w);
+}
+
+static void free_both(void *ctx, unsigned events)
+{
+    (void)events;
+    struct world *w = ctx;
+    w->calls++;
+    loop_watch_free(w->watches[0]);
+    loop_watch_free(w->watches[1]);
+}
+
+/* Both are ready in the same turn; the first frees the second. */
+static void test_no_call_after_free(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open(&w);
+    assert_int_equal(write(w.pair[0], "x", 1), 1);
+    assert_int_equal(write(w.pair[1], "x", 1), 1);
+    watch(&w, 0, LOOP_READ, free_both);
+    watch(&w, 1, LOOP_READ, free_both);
+    loop_run(w.loop);
+    assert_int_equal(w.calls, 1);
+    world_close(&w);
+}
+
+/* A number that is closed and opened again in a callback belongs to the new file. */
+static void swap_fd(void *ctx, unsigned events)
+{
+    (void)events;
+    struct world *w = ctx;
+    w->calls++;
+    loop_watch_free(w->watches[0]);
+    int fresh[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fresh), 0);
+    assert_int_equal(dup3(fresh[0], w->pair[0], O_CLOEXEC), w->pair[0]);
+    assert_int_equal(write(fresh[1], "y", 1), 1);
+    close(fresh[0]);
+    close(fresh[1]);
+    watch(w, 0, LOOP_READ, on_event);
+}
+
+static void test_same_number(void **state)
+{
+    (void)state;
+    struct world w;
+    char byte = 0;
+    world_open(&w);
+    assert_int_equal(write(w.pair[1], "x", 1), 1);
+    watch(&w, 0, LOOP_READ, swap_fd);
+    loop_run(w.loop);
+    assert_int_equal(w.calls, 2);
+    assert_int_equal(read(w.pair[0], &byte, 1), 1);
+    assert_int_equal(byte, 'y');
+    world_close(&w);
+}
+
+static void on_first(void *ctx)
+{
+    struct world *w = ctx;
+    w->order[w->calls++] = '1';
+    loop_timer_free(w->timers[0]);
+    loop_timer_free(w->timers[2]); /* it never fires */
+}
+
+static void on_second(void *ctx)
+{
+    struct world *w = ctx;
+    w->order[w->calls++] = '2';
+    loop_timer_free(w->timers[1]);
+}
+
+static void on_never(void *ctx)
+{
+    struct world *w = ctx;
+    w->order[w->calls++] = '!';
+}
+
+static void test_timers(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open(&w);
+    w.timers[1] = loop_timer_new(w.loop, 20, on_second, &w);
+    w.timers[0] = loop_timer_new(w.loop, 0, on_first, &w);
+    w.timers[2] = loop_timer_new(w.loop, 10, on_never, &w);
+    loop_run(w.loop);
+    assert_string_equal(w.order, "12");
+    world_close(&w);
+}
+
+static void on_signal(void *ctx, int signal)
+{
+    struct world *w = ctx;
+    w->signal_seen = signal;
+    loop_signal_free(w->signal);
+}
+
+static void test_signal(void **state)
+{
+    (void)state;
+    struct world w;
+    struct error err;
+    world_open(&w);
+    assert_int_equal(loop_signal_new(&w.signal, w.loop, SIGUSR1, on_signal, &w, &err), 0);
+    raise(SIGUSR1);
+    loop_run(w.loop);
+    assert_int_equal(w.signal_seen, SIGUSR1);
+    assert_int_equal(loop_signal_new(&w.signal, w.loop, SIGKILL, on_signal, &w, &err), -1);
+    assert_int_equal(err.sys_errno, EINVAL);
+    world_close(&w);
+}
+
+static void stop(void *ctx)
+{
+    struct world *w = ctx;
+    w->calls++;
+    loop_stop(w->loop);
+}
+
+static void test_stop(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open(&w);
+    watch(&w, 0, LOOP_READ, on_event); /* never ready: only the stop ends the run */
+    w.timers[0] = loop_timer_new(w.loop, 0, stop, &w);
+    loop_run(w.loop);
+    assert_int_equal(w.calls, 1);
+    loop_timer_free(w.timers[0]);
+    loop_watch_free(w.watches[0]);
+    world_close(&w);
+}
+
+/* As when something fails before the loop runs at all. */
+static void test_stop_before_free(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open(&w);
+    watch(&w, 0, LOOP_READ, on_event);
+    loop_stop(w.loop);
+    loop_watch_free(w.watches[0]);
+    world_close(&w);
+}
+
+static void test_null(void **state)
+{
+    (void)state;
+    loop_free(NULL);
+    loop_watch_free(NULL);
+    loop_timer_free(NULL);
+    loop_signal_free(NULL);
+}
+
+int main(void)
+{
+    struct check check = {.count = 0};
+    check_one(&check, "a readable fd is told, and made non-blocking", test_read);
+    check_one(&check, "a writable fd is told", test_write);
+    check_one(&check, "the end of the other side is told", test_hangup);
+    check_one(&check, "a writer hears that its reader is gone", test_broken_pipe);
+    check_one(&check, "a file cannot be watched", test_file);
+    check_one(&check, "a watch freed in the same turn is not called", test_no_call_after_free);
+    check_one(&check, "a number that is used again belongs to the new file", test_same_number);
+    check_one(&check, "timers fire in order, and not after their free", test_timers);
+    check_one(&check, "a signal is told; one that cannot be caught is an error", test_signal);
+    check_one(&check, "a stop ends the run", test_stop);
+    check_one(&check, "a loop that was stopped can be freed", test_stop_before_free);
+    check_one(&check, "freeing nothing is fine", test_null);
+    return check_run(&check, "loop");
+}
