@@ -106,6 +106,7 @@ static int read_conf(const struct draft *draft, char **out, struct error *err)
 static void hash_image(const struct digest_summary *tree, const char *conf,
                        uint8_t digest[SHA256_BYTES])
 {
+    BUG_ON(!conf); /* read before */
     scoped(sha256) struct sha256 *hash = sha256_new();
     sha256_add(hash, MAGIC, strlen(MAGIC));
     sha256_add(hash, tree->hash, sizeof(tree->hash));
