@@ -13,13 +13,13 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/id.h"
 #include "base/memory.h"
 #include "base/scoped.h"
 
-#define TEMP_NAME ".cove-partial"
-
 struct out_dir {
     int fd;
+    char temp[ID_BYTES + 8]; /* name of an unfinished file; no sandbox can guess it */
     int parent_fd; /* directory of the file that is being written; -1: none */
     int file_fd;
     char name[256]; /* its last component */
@@ -40,11 +40,15 @@ int out_dir_open(struct out_dir **out, const char *path, struct error *err)
 {
     if (mkdir(path, 0755) < 0 && errno != EEXIST)
         return error_sys(err, "make '%s'", path);
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    scoped_fd int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return error_sys(err, "open '%s'", path);
+    char id[ID_BYTES];
+    if (id_make(ID_REQUEST, id, err) < 0)
+        return -1;
     struct out_dir *dir = xcalloc(1, sizeof(*dir));
-    *dir = (struct out_dir){.fd = fd, .parent_fd = -1, .file_fd = -1};
+    *dir = (struct out_dir){.fd = take_fd(&fd), .parent_fd = -1, .file_fd = -1};
+    snprintf(dir->temp, sizeof(dir->temp), ".cove-%s", id);
     *out = dir;
     return 0;
 }
@@ -52,7 +56,7 @@ int out_dir_open(struct out_dir **out, const char *path, struct error *err)
 static void drop_file(struct out_dir *dir)
 {
     if (dir->file_fd >= 0)
-        unlinkat(dir->parent_fd, TEMP_NAME, 0);
+        unlinkat(dir->parent_fd, dir->temp, 0);
     scoped_close_fd(&dir->file_fd);
     scoped_close_fd(&dir->parent_fd);
     dir->file_fd = dir->parent_fd = -1;
@@ -105,8 +109,7 @@ void out_dir_begin(struct out_dir *dir, const char *path, uint32_t mode)
     }
     snprintf(dir->name, sizeof(dir->name), "%s", name);
     dir->mode = mode & 0755; /* no set-uid bits, not writable by others */
-    unlinkat(dir->parent_fd, TEMP_NAME, 0);
-    dir->file_fd = openat(dir->parent_fd, TEMP_NAME,
+    dir->file_fd = openat(dir->parent_fd, dir->temp,
                           O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (dir->file_fd < 0)
         remember(dir, "write", path);
@@ -124,7 +127,7 @@ void out_dir_end(struct out_dir *dir)
     if (dir->file_fd < 0)
         return;
     if (fchmod(dir->file_fd, dir->mode) < 0 ||
-        renameat(dir->parent_fd, TEMP_NAME, dir->parent_fd, dir->name) < 0) {
+        renameat(dir->parent_fd, dir->temp, dir->parent_fd, dir->name) < 0) {
         remember(dir, "write", dir->name);
         return;
     }
