@@ -47,14 +47,15 @@ static bool has_capabilities(void)
 }
 
 /* Ids for sandboxes out of what this user namespace maps: our own range, or the upper end of the
- * largest one (in a container). */
-static void find_ids(struct power *power)
+ * largest one (in a container). A map that cannot be read must not pass for one without ids. */
+static int find_ids(struct power *power, struct error *err)
 {
-    struct error err;
     scoped_free char *text = NULL;
     uint64_t best_end = 0, best = 0;
-    if (fd_read_file("/proc/self/uid_map", &text, SMALL_FILE_BYTES, &err) < 0)
-        return;
+    if (fd_read_file("/proc/self/uid_map", &text, SMALL_FILE_BYTES, err) < 0) {
+        err->code = ERROR_ISOLATION;
+        return error_wrap(err, "find ids for sandboxes");
+    }
     for (char *save = NULL, *line = strtok_r(text, "\n", &save); line;
          line = strtok_r(NULL, "\n", &save)) {
         uint64_t inside, count;
@@ -63,7 +64,7 @@ static void find_ids(struct power *power)
         if (inside <= UID_FIRST && inside + count >= UID_FIRST + UID_COUNT) {
             power->uid_first = UID_FIRST;
             power->uid_count = UID_COUNT;
-            return;
+            return 0;
         }
         if (count > best) {
             best = count;
@@ -74,6 +75,7 @@ static void find_ids(struct power *power)
         power->uid_count = (unsigned)MIN(best / 2, UID_COUNT);
         power->uid_first = (uid_t)(best_end - power->uid_count);
     }
+    return 0;
 }
 
 static bool write_file(const char *path, const char *text)
@@ -255,13 +257,12 @@ static int enter_user_ns(struct error *err)
 int power_gain(struct power *out, struct error *err)
 {
     struct power power = {0};
-    if (geteuid() == 0 && has_capabilities())
-        find_ids(&power);
+    if (geteuid() == 0 && has_capabilities() && find_ids(&power, err) < 0)
+        return -1;
     if (power.uid_count == 0) {
         power.is_rootless = true;
-        if (enter_user_ns(err) < 0)
+        if (enter_user_ns(err) < 0 || find_ids(&power, err) < 0)
             return -1;
-        find_ids(&power);
     }
     if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         return error_sys(err, "make a mount namespace");
