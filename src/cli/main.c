@@ -3,6 +3,7 @@
  * This is on the hot path of `cove run`: no terminal calls, no locale, no file but the
  * configuration before the command starts. main() owns the one context, struct cli. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,8 +145,21 @@ static int dispatch(struct cli *cli, struct line *line)
     return status ? status : EXIT_MISUSE;
 }
 
+/* A closed standard fd would become the next file that is opened, and take what is meant for a
+ * terminal. */
+static void fill_standard_fds(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR); /* without O_CLOEXEC: it stands for one that is inherited */
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
 int main(int argc, char **argv)
 {
+    fill_standard_fds();
     struct cli cli = {0};
     struct line line = {.argc = argc > 0 ? argc - 1 : 0, .argv = argv + 1};
     json_set_alloc_funcs(xmalloc, free);
