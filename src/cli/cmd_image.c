@@ -4,6 +4,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -23,7 +24,8 @@
 #include "image/runner.h"
 
 #define OUTPUT_MAX_BYTES (1 * MIB)
-#define SHORT_DIGEST     12 /* characters that people see */
+#define IMAGE_UMASK      022 /* images are for everybody to read, and so is what the tools make */
+#define SHORT_DIGEST     12  /* characters that people see */
 #define SOURCE_WIDTH     20
 #define PREFIX_MIN       8 /* characters that `rm` takes for a digest */
 
@@ -292,6 +294,7 @@ static int build_all(struct cli *cli, const struct build_options *options, int a
 static int run_build(struct cli *cli, void *options, int argc, char **argv)
 {
     struct error err;
+    umask(IMAGE_UMASK);
     return build_all(cli, options, argc, argv, &err) < 0 ? cli_fail(cli, &err) : 0;
 }
 
@@ -328,6 +331,7 @@ static int run_import(struct cli *cli, void *options, int argc, char **argv)
     if (argc != 2)
         return cli_misuse(cli, "'cove image import' takes a name and an archive, like "
                                "`cove image import ruby ruby.tar`");
+    umask(IMAGE_UMASK);
     return import_one(cli, options, argv[0], argv[1], &err) < 0 ? cli_fail(cli, &err) : 0;
 }
 

@@ -163,6 +163,14 @@ def test_import_stores_a_scrubbed_root(store, tmp_path):
 
 
 @needs_tools
+def test_an_image_is_readable_whatever_the_umask(store, tmp_path):
+    source = str(oci_layout(tmp_path / "layout"))
+    assert store.cove("import", "toy", source, umask=0o077).returncode == 0
+    for path in [store.path, *store.path.rglob("*")]:
+        assert path.is_symlink() or path.stat().st_mode & 0o004, path
+
+
+@needs_tools
 def test_import_derives_a_stateless_runner(store, tmp_path):
     digest = store.json("import", "x", str(oci_layout(tmp_path / "layout")))["images"][0]["digest"]
     conf = (store.path / "images" / digest / "runner.conf").read_text()
