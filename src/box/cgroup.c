@@ -444,17 +444,24 @@ void cgroup_read_stats(const struct cgroup *cg, const struct cgroup_tree *tree,
         stats->cpu_us = read_number(fd_of(cg, tree, CGROUP_UNIFIED), "cpu.stat", "usage_usec");
 }
 
-/* Without cgroup.kill (before 5.14) the pid namespace does the work; this is its second hand. */
+/* Without cgroup.kill (before 5.14) the pid namespace does the work; this is its second hand. Read
+ * to the end in pieces: a number that a buffer's end cut short would be another process. */
 static void kill_listed(int dir_fd)
 {
-    char text[8192];
-    if (!read_file(dir_fd, "cgroup.procs", text, sizeof(text)))
-        return;
-    for (char *save = NULL, *line = strtok_r(text, "\n", &save); line;
-         line = strtok_r(NULL, "\n", &save)) {
-        uint64_t pid;
-        if (parse_u64(line, &pid) && pid > 1 && pid <= INT32_MAX)
-            kill((pid_t)pid, SIGKILL);
+    scoped_fd int fd = openat(dir_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
+    char text[4096];
+    uint64_t pid = 0;
+    ssize_t n;
+    while (fd >= 0 && (n = read(fd, text, sizeof(text))) > 0) {
+        for (ssize_t i = 0; i < n; i++) {
+            if (text[i] != '\n') {
+                pid = pid * 10 + (uint64_t)(text[i] - '0');
+                continue;
+            }
+            if (pid > 1 && pid <= INT32_MAX)
+                kill((pid_t)pid, SIGKILL);
+            pid = 0;
+        }
     }
 }
 
@@ -493,8 +500,8 @@ static bool kill_leftover(const struct cgroup_tree *tree, unsigned slot)
     slot_name(slot, name);
     for (size_t i = 0; i < tree->count; i++)
         old.fd[i] = openat(tree->parent_fd[i], name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    cgroup_kill(&old, tree);
     for (int tries = 0; tries < 2000; tries++) {
+        cgroup_kill(&old, tree); /* again: without cgroup.kill a fork can slip through */
         if (cgroup_remove(&old, tree))
             return true;
         usleep(1000); /* a killed process leaves its group when it is reaped, by someone else */

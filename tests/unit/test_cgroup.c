@@ -1,0 +1,385 @@
+/* test_cgroup.c - groups of the real kernel where we may make them, and a made-up one for the rest
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "box/cgroup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/memory.h"
+#include "base/scoped.h"
+#include "base/strbuf.h"
+#include "box/syscalls.h"
+#include "check.h"
+
+#define SLOT 4242
+
+static const struct spawn_limits limits = {
+    .memory_bytes = 64 * MIB, .pids = 33, .cpu_milli = 1500, .disk_bytes = MIB, .inodes = 100};
+
+/* --- a tree of the real kernel --------------------------------------------------------------- */
+
+struct world {
+    struct cgroup_tree tree;
+    char parent[64];
+};
+
+/* Opens the tree under a name of this process's own, or skips the test. */
+static void world_open(struct world *w)
+{
+    if (geteuid() != 0)
+        check_skip("only root may make cgroups");
+    snprintf(w->parent, sizeof(w->parent), "cove-unit-%d", getpid());
+    cgroup_tree_open(&w->tree, w->parent, false);
+    if (w->tree.count == 0) {
+        cgroup_tree_close(&w->tree);
+        check_skip("no cgroup hierarchy can be written here");
+    }
+}
+
+static void world_close(struct world *w)
+{
+    for (size_t i = 0; i < w->tree.count; i++) {
+        scoped_fd int up = openat(w->tree.parent_fd[i], "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        assert_int_equal(unlinkat(up, w->parent, AT_REMOVEDIR), 0);
+    }
+    cgroup_tree_close(&w->tree);
+}
+
+static void create(struct world *w, struct cgroup *cg)
+{
+    struct error err = {.msg = ""};
+    if (cgroup_create(cg, &w->tree, SLOT, &limits, &err) < 0)
+        fail_msg("%s", err.msg);
+    for (size_t i = 0; i < w->tree.count; i++)
+        assert_true(cg->fd[i] >= 0);
+}
+
+/* A process inside the group that waits to be killed. */
+static pid_t start_inside(struct world *w, const struct cgroup *cg)
+{
+    struct cgroup_entry entry;
+    struct error err;
+    int ready[2];
+    char byte;
+    assert_int_equal(cgroup_open_entry(&entry, cg, &w->tree, &err), 0);
+    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+    struct clone_args args = {.exit_signal = SIGCHLD};
+    if (entry.into_fd >= 0) {
+        args.flags = CLONE_INTO_CGROUP;
+        args.cgroup = (uint64_t)entry.into_fd;
+    }
+    pid_t pid = sys_clone3(&args);
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        (void)!write(ready[1], cgroup_enter(&entry) < 0 ? "n" : "y", 1);
+        for (;;)
+            pause();
+    }
+    cgroup_entry_release(&entry);
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    assert_int_equal(byte, 'y');
+    close(ready[0]);
+    return pid;
+}
+
+static void assert_killed(pid_t pid)
+{
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+/* The kernel removes a group a little after its last process. */
+static void remove_soon(struct world *w, struct cgroup *cg)
+{
+    int tries = 0;
+    while (!cgroup_remove(cg, &w->tree) && ++tries < 5000)
+        sched_yield();
+    for (size_t i = 0; i < w->tree.count; i++)
+        assert_int_equal(cg->fd[i], -1);
+}
+
+static bool exists(const struct world *w, unsigned slot)
+{
+    char name[32];
+    bool any = false;
+    snprintf(name, sizeof(name), "%u", slot);
+    for (size_t i = 0; i < w->tree.count; i++)
+        any = any || faccessat(w->tree.parent_fd[i], name, F_OK, 0) == 0;
+    return any;
+}
+
+static void assert_limit(const struct world *w, const struct cgroup *cg,
+                         enum cgroup_controller controller, const char *v1, const char *v2,
+                         const char *right[2])
+{
+    if (!cgroup_tree_has(&w->tree, controller)) {
+        print_message("# no %s here\n", v2);
+        return;
+    }
+    bool is_v2 = w->tree.where[controller] == w->tree.where[CGROUP_UNIFIED];
+    char text[64];
+    scoped_fd int fd =
+        openat(cg->fd[w->tree.where[controller]], is_v2 ? v2 : v1, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd_read_full(fd, text, sizeof(text) - 1);
+    assert_true(n > 0);
+    text[n - 1] = '\0'; /* the newline */
+    assert_string_equal(text, right[is_v2]);
+}
+
+static void test_limits(void **state)
+{
+    (void)state;
+    struct world w;
+    struct cgroup cg;
+    world_open(&w);
+    create(&w, &cg);
+    assert_limit(&w, &cg, CGROUP_MEMORY, "memory.limit_in_bytes", "memory.max",
+                 (const char *[]){"67108864", "67108864"});
+    assert_limit(&w, &cg, CGROUP_PIDS, "pids.max", "pids.max", (const char *[]){"33", "33"});
+    assert_limit(&w, &cg, CGROUP_CPU, "cpu.cfs_quota_us", "cpu.max",
+                 (const char *[]){"150000", "150000 100000"});
+    remove_soon(&w, &cg);
+    assert_false(exists(&w, SLOT));
+    world_close(&w);
+}
+
+static void note_slot(void *ctx, unsigned slot)
+{
+    unsigned *seen = ctx;
+    assert_int_equal(slot, SLOT);
+    ++*seen;
+}
+
+static void test_life(void **state)
+{
+    (void)state;
+    struct world w;
+    struct cgroup cg;
+    struct spawn_stats stats = {0};
+    unsigned seen = 0;
+    world_open(&w);
+    create(&w, &cg);
+    pid_t pid = start_inside(&w, &cg);
+    cgroup_tree_each(&w.tree, note_slot, &seen);
+    assert_int_equal(seen, w.tree.count); /* once per hierarchy */
+    cgroup_read_stats(&cg, &w.tree, &stats);
+    if (cgroup_tree_has(&w.tree, CGROUP_PIDS))
+        assert_int_equal(stats.pids_now, 1);
+    assert_int_equal(stats.oom_kills, 0);
+    assert_false(cgroup_remove(&cg, &w.tree)); /* not with a process in it */
+    cgroup_kill(&cg, &w.tree);
+    assert_killed(pid);
+    remove_soon(&w, &cg);
+    assert_false(exists(&w, SLOT));
+    world_close(&w);
+}
+
+/* A spawner that died left its group with a process in it; the slot's next owner comes. */
+static void test_leftover(void **state)
+{
+    (void)state;
+    struct world w;
+    struct cgroup old, cg;
+    struct spawn_stats stats = {0};
+    world_open(&w);
+    create(&w, &old);
+    pid_t pid = start_inside(&w, &old);
+    for (size_t i = 0; i < w.tree.count; i++)
+        close(old.fd[i]);
+    create(&w, &cg);
+    assert_killed(pid);
+    cgroup_read_stats(&cg, &w.tree, &stats);
+    assert_int_equal(stats.pids_now, 0);
+    remove_soon(&w, &cg);
+    world_close(&w);
+}
+
+/* A limit that the kernel refuses must not leave a group without limits behind. */
+static void test_bad_limit(void **state)
+{
+    (void)state;
+    struct world w;
+    struct cgroup cg;
+    struct error err;
+    world_open(&w);
+    if (!cgroup_tree_has(&w.tree, CGROUP_CPU)) {
+        world_close(&w);
+        check_skip("no cpu controller");
+    }
+    const struct spawn_limits bad = {.memory_bytes = 64 * MIB, .pids = 10, .cpu_milli = UINT32_MAX};
+    int result = cgroup_create(&cg, &w.tree, SLOT, &bad, &err);
+    if (result == 0) {
+        remove_soon(&w, &cg);
+        world_close(&w);
+        check_skip("this kernel takes any cpu limit");
+    }
+    assert_false(exists(&w, SLOT));
+    world_close(&w);
+}
+
+/* --- a tree of plain folders ----------------------------------------------------------------- */
+
+/* One hierarchy without cgroup.kill, whose group lists what the test says. */
+struct fake {
+    char *dir;
+    struct cgroup_tree tree;
+    struct cgroup cg;
+};
+
+static void fake_open(struct fake *f, const char *procs, size_t len)
+{
+    struct error err;
+    f->dir = check_temp_dir();
+    f->tree = (struct cgroup_tree){.version = 1, .count = 1, .where = {-1, 0, -1, -1, -1}};
+    f->tree.parent_fd[0] = open(f->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(mkdirat(f->tree.parent_fd[0], "7", 0755), 0);
+    f->cg = (struct cgroup){.slot = 7, .fd = {-1, -1, -1, -1, -1}};
+    f->cg.fd[0] = openat(f->tree.parent_fd[0], "7", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    scoped_fd int fd = openat(f->cg.fd[0], "cgroup.procs", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    assert_int_equal(fd_write_all(fd, procs, len, &err), 0);
+}
+
+static void fake_close(struct fake *f)
+{
+    close(f->cg.fd[0]);
+    cgroup_tree_close(&f->tree);
+    check_remove_dir(f->dir);
+}
+
+/* Ends with status 7 when told to; so an end by SIGKILL is one that somebody sent. */
+static pid_t start_bystander(int *tell_fd)
+{
+    int fds[2];
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        char byte;
+        close(fds[1]);
+        _exit(read(fds[0], &byte, 1) == 0 ? 7 : 1);
+    }
+    close(fds[0]);
+    *tell_fd = fds[1];
+    return pid;
+}
+
+#define NOBODY "2147483646\n" /* above every pid */
+
+/* Whatever the size of a buffer: at every place where it could end, the number is read whole. */
+static void test_cut_number(void **state)
+{
+    (void)state;
+    static const size_t places[] = {4096, 4095, 8192, 8191, 16384, 16383, 65536};
+    for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+        int tell_fd, status;
+        pid_t pid = start_bystander(&tell_fd);
+        char digits[16];
+        scoped_strbuf struct strbuf list;
+        strbuf_init(&list, 1 * MIB);
+        size_t len = (size_t)snprintf(digits, sizeof(digits), "%d", pid);
+        while (list.len + 2 * strlen(NOBODY) < places[i] - len)
+            strbuf_add_str(&list, NOBODY);
+        while (list.len < places[i] - len - 1)
+            strbuf_add_char(&list, '0');                  /* leading zeros of a pid 0 */
+        strbuf_add_fmt(&list, "\n%s00\n" NOBODY, digits); /* cut after `digits` it is ours */
+        struct fake f;
+        fake_open(&f, list.data, list.len);
+        cgroup_kill(&f.cg, &f.tree);
+        close(tell_fd);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+        fake_close(&f);
+    }
+}
+
+static void test_long_list(void **state)
+{
+    (void)state;
+    int tell_fd;
+    pid_t pid = start_bystander(&tell_fd);
+    scoped_strbuf struct strbuf list;
+    struct fake f;
+    strbuf_init(&list, 1 * MIB);
+    for (int i = 0; i < 5000; i++)
+        strbuf_add_str(&list, NOBODY);
+    strbuf_add_fmt(&list, "%d\n", pid);
+    fake_open(&f, list.data, list.len);
+    cgroup_kill(&f.cg, &f.tree);
+    assert_killed(pid);
+    close(tell_fd);
+    fake_close(&f);
+}
+
+/* 0 is a process outside of our pid namespace, and would be our own group for kill(). */
+static void test_never_killed(void **state)
+{
+    (void)state;
+    static const char list[] = "0\n1\n\n4294967295\n18446744073709551615\n";
+    struct fake f;
+    fake_open(&f, list, strlen(list));
+    cgroup_kill(&f.cg, &f.tree);
+    fake_close(&f);
+}
+
+static void test_other_names(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"cove-self", "-1", "7x", "4294967296", "x7"};
+    struct fake f;
+    unsigned seen = 0;
+    fake_open(&f, "", 0);
+    assert_int_equal(unlinkat(f.cg.fd[0], "cgroup.procs", 0), 0);
+    assert_int_equal(unlinkat(f.tree.parent_fd[0], "7", AT_REMOVEDIR), 0);
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        assert_int_equal(mkdirat(f.tree.parent_fd[0], names[i], 0755), 0);
+    assert_int_equal(mkdirat(f.tree.parent_fd[0], "4242", 0755), 0);
+    cgroup_tree_each(&f.tree, note_slot, &seen);
+    assert_int_equal(seen, 1);
+    fake_close(&f);
+}
+
+/* Without cgroups there is nothing to make, and nothing fails. */
+static void test_no_tree(void **state)
+{
+    (void)state;
+    struct cgroup_tree none = {.where = {-1, -1, -1, -1, -1}};
+    struct cgroup cg;
+    struct cgroup_entry entry;
+    struct spawn_stats stats = {.memory_peak_bytes = 5};
+    struct error err;
+    assert_int_equal(cgroup_create(&cg, &none, SLOT, &limits, &err), 0);
+    assert_int_equal(cgroup_open_entry(&entry, &cg, &none, &err), 0);
+    assert_int_equal(entry.into_fd, -1);
+    assert_int_equal(cgroup_enter(&entry), 0);
+    cgroup_entry_release(&entry);
+    cgroup_read_stats(&cg, &none, &stats);
+    assert_int_equal(stats.memory_peak_bytes, 5);
+    cgroup_kill(&cg, &none);
+    assert_true(cgroup_remove(&cg, &none));
+}
+
+int main(void)
+{
+    struct check check = {.count = 0};
+    check_one(&check, "limits can be read back", test_limits);
+    check_one(&check, "a group is entered, counted, killed and removed", test_life);
+    check_one(&check, "what a crash left is killed and removed", test_leftover);
+    check_one(&check, "a limit that cannot be set leaves no group", test_bad_limit);
+    check_one(&check, "a pid at the end of a buffer is read whole", test_cut_number);
+    check_one(&check, "a list longer than a buffer is killed to its end", test_long_list);
+    check_one(&check, "impossible pids are never killed", test_never_killed);
+    check_one(&check, "only slots are found", test_other_names);
+    check_one(&check, "without cgroups nothing is made, and nothing fails", test_no_tree);
+    return check_run(&check, "cgroup");
+}
