@@ -20,7 +20,7 @@
 struct out_dir {
     int fd;
     char temp[ID_BYTES + 8]; /* name of an unfinished file; no sandbox can guess it */
-    int parent_fd; /* directory of the file that is being written; -1: none */
+    int parent_fd;           /* directory of the file that is being written; -1: none */
     int file_fd;
     char name[256]; /* its last component */
     uint32_t mode;
