@@ -277,6 +277,7 @@ def no_core(run: Run) -> None:
     # A pipe helper ignores a limit of 0; 1 is the value that the kernel takes as "never".
     fine = {"=1"} if piped else {"=0", "=1"}
     assert lines["core.soft"] in fine and lines["core.hard"] in fine, f"core limit: {lines}"
+    assert lines["core.after"] in fine, f"the core limit was changed to {lines['core.after']}"
     assert "dumped" not in lines
     left = [a["path"] for a in run.document["artifacts"] if "core" in a["path"]]
     assert not left, f"core files: {left}"

@@ -1,6 +1,7 @@
 """Options and shared state of the hostile suite."""
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -38,6 +39,14 @@ def ensure_user(name: str) -> str | None:
     made = subprocess.run(["useradd", "--system", "--create-home", "--shell", "/usr/sbin/nologin",
                            name], capture_output=True, text=True)
     return made.stderr.strip() or None if made.returncode else None
+
+
+def take_turn(config) -> None:
+    """Waits until no other run of the suite is on this machine: each would find the other's
+    processes. The lock goes with this process."""
+    config.hostile_lock = open("/run/lock/cove-hostile.lock", "w")
+    fcntl.flock(config.hostile_lock, fcntl.LOCK_EX)
+    config.hostile_started = time.monotonic()
 
 
 def pytest_generate_tests(metafunc):
@@ -108,6 +117,7 @@ def pytest_sessionfinish(session, exitstatus):
 def pytest_sessionstart(session):
     session.config.hostile_started = time.monotonic()
     if os.getuid() == 0:
+        take_turn(session.config)
         harness.leave_mount_namespace()
         harness.become_subreaper()
 

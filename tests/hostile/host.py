@@ -113,11 +113,12 @@ def cgroup_pids(path: str) -> set[int]:
     return found
 
 
-def namespaces() -> set[str]:
-    """Network and mount namespaces that a process or an open descriptor holds."""
+def namespaces(pids) -> set[str]:
+    """Network and mount namespaces that a process, an open descriptor or a mount holds."""
     found = set()
-    for pattern in ("ns/net", "ns/mnt", "fd/*"):
-        for path in glob.iglob(f"/proc/[0-9]*/{pattern}"):
+    for pid in pids:
+        paths = [f"/proc/{pid}/ns/net", f"/proc/{pid}/ns/mnt", *glob.iglob(f"/proc/{pid}/fd/*")]
+        for path in paths:
             try:
                 link = os.readlink(path)
             except OSError:

@@ -31,6 +31,21 @@ def fingerprint(path: Path) -> tuple:
             info.st_mtime_ns, info.st_ctime_ns)
 
 
+def is_foreign(table, process) -> bool:
+    """Whether a sandbox belongs to a living `cove` that this test did not start."""
+    me = os.getpid()
+    return host.has_ancestor(table, process, lambda p: p.name.startswith("cove")) and not (
+        host.has_ancestor(table, process, lambda p: p.pid == me)
+    )
+
+
+def suspects(table, owned: set[int]) -> list[int]:
+    """The processes that may hold something of a run: this one, its children, sandboxes."""
+    mine = [p.pid for p in host.descendants(table, os.getpid()) if p.pid not in owned]
+    strays = [p.pid for p in table.values() if p.is_sandboxed and not is_foreign(table, p)]
+    return [os.getpid(), *mine, *strays]
+
+
 @dataclass
 class Baseline:
     """The host before a run. Everything that is there already is not the run's fault."""
@@ -44,19 +59,11 @@ class Baseline:
         self.processes = {(p.pid, p.start) for p in host.processes().values()}
         self.cgroups = host.cgroup_directories()
         self.mounts = host.mounts()
-        self.namespaces = host.namespaces()
+        self.namespaces = host.namespaces(suspects(host.processes(), self.owned))
         self.loops = host.loop_devices()
         self.ipc = host.ipc_objects()
         self.files = host.private_files(self.private) | host.shared_files(self.users)
         self.prints = {path: fingerprint(path) for path in self.canaries}
-
-
-def is_foreign(table, process) -> bool:
-    """Whether a sandbox belongs to a living `cove` that this test did not start."""
-    me = os.getpid()
-    return host.has_ancestor(table, process, lambda p: p.name.startswith("cove")) and not (
-        host.has_ancestor(table, process, lambda p: p.pid == me)
-    )
 
 
 def reap_orphans(owned: set[int]) -> None:
@@ -82,11 +89,12 @@ def own_leftovers(base: Baseline) -> list[str]:
     for pid in base.owned:
         excused.update(p.pid for p in host.descendants(table, pid))
     mine = {p.pid for p in host.descendants(table, os.getpid())}
-    found = [
-        describe(p) for p in table.values()
-        if (p.pid in mine or any(uid in base.users for uid in p.uids))
-        and (p.pid, p.start) not in base.processes and p.pid not in excused
-    ]
+    found = []
+    for p in table.values():
+        suspect = any(uid in base.users for uid in p.uids) and not is_foreign(table, p)
+        known = (p.pid, p.start) in base.processes or p.pid in excused
+        if (suspect or p.pid in mine) and not known:
+            found.append(describe(p))
     return found + [f"file {path}" for path in host.private_files(base.private) - base.files]
 
 
@@ -107,15 +115,11 @@ def likely_leftovers(base: Baseline) -> dict[tuple, str]:
         "mount": host.mounts() - base.mounts,
         "loop device": host.loop_devices() - base.loops,
         "ipc object": host.ipc_objects() - base.ipc,
-        "namespace": host.namespaces() - base.namespaces,
+        "namespace": host.namespaces(suspects(table, base.owned)) - base.namespaces,
         "file": host.shared_files(base.users) - base.files,
     }
     for kind, items in differences.items():
         found.update({(kind, item): f"{kind} {item}" for item in items})
-    if any(process.name.startswith("cove") and is_foreign(table, process)
-           for process in table.values()):
-        # Another sandbox's namespaces cannot be told from ours.
-        found = {key: text for key, text in found.items() if key[0] != "namespace"}
     return found
 
 

@@ -12,7 +12,6 @@ import pytest
 
 import harness
 import host
-import invariants
 from invariants import Baseline, Violation, assert_invariants, check_verdict
 
 GRACE = 0.1
@@ -33,12 +32,6 @@ def base(place):
     if os.getuid() != 0:
         pytest.skip("needs root")
     return Baseline([place / "tmp"], set(), [place / "canary"])
-
-
-@pytest.fixture
-def alone(monkeypatch):
-    """Another `cove` on this machine shall not excuse what a test plants."""
-    monkeypatch.setattr(invariants, "is_foreign", lambda table, process: False)
 
 
 def assert_found(base, words: str, **kwargs):
@@ -146,7 +139,7 @@ def test_finds_a_mount(base, place):
         subprocess.run(["umount", str(place / "tmp")], check=True)
 
 
-def test_finds_a_network_namespace_kept_by_a_descriptor(base, alone):
+def test_finds_a_network_namespace_kept_by_a_descriptor(base):
     holder = subprocess.Popen(["unshare", "--net", "sleep", "60"])
     base.owned.add(holder.pid)
     fd = -1
