@@ -142,8 +142,10 @@ static void on_gone(struct spawner_client *c)
     c->exited(c->ctx, NULL);
 }
 
+/* Takes `fd`. */
 static void on_message(struct spawner_client *c, const struct spawn_message *m, int fd)
 {
+    scoped_fd int unclaimed = fd;
     if (!(m->flags & SPAWN_REPLY)) {
         if (m->verb == SPAWN_EXITED)
             c->exited(c->ctx, m);
@@ -162,7 +164,7 @@ static void on_message(struct spawner_client *c, const struct spawn_message *m, 
         c->sandboxes++;
     else if (m->verb == SPAWN_DESTROY)
         c->sandboxes--;
-    r->reply(r->ctx, is_failure ? NULL : m, fd, is_failure ? &err : NULL);
+    r->reply(r->ctx, is_failure ? NULL : m, take_fd(&unclaimed), is_failure ? &err : NULL);
     free(r);
 }
 
@@ -176,12 +178,13 @@ static void on_readable(void *ctx, unsigned events)
     ssize_t n = fd_recv(c->fd, &m, sizeof(m), fds, &count);
     if (n < 0 && errno == EAGAIN)
         return;
-    for (size_t i = 1; i < count; i++)
-        close(fds[i]);
-    if (n != sizeof(m))
-        on_gone(c);
-    else
+    bool is_whole = n == sizeof(m);
+    while (count > (is_whole ? 1 : 0))
+        close(fds[--count]);
+    if (is_whole)
         on_message(c, &m, count ? fds[0] : -1);
+    else
+        on_gone(c);
 }
 
 /* --- the interface --------------------------------------------------------------------------- */
