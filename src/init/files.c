@@ -20,6 +20,7 @@
 #define COPY_BYTES     65536
 #define DEPTH_MAX      64
 #define LIST_ENTRY_MAX 20000
+#define NS_PER_SECOND  1000000000ll
 
 static char copy_buffer[COPY_BYTES];
 
@@ -46,7 +47,11 @@ static bool read_whole(int fd, void *data, size_t len)
 /* The header and path of the next entry; false at the end of the stream or when it is broken. */
 static bool read_entry(int in, struct guest_file *f, char path[GUEST_PATH_MAX])
 {
-    if (!read_whole(in, f, sizeof(*f)) || f->flags & GUEST_FILE_END)
+    if (!read_whole(in, f, sizeof(*f))) {
+        f->flags = 0; /* half a header is no end mark */
+        return false;
+    }
+    if (f->flags & GUEST_FILE_END)
         return false;
     if (f->path_len == 0 || f->path_len >= GUEST_PATH_MAX || !read_whole(in, path, f->path_len))
         return false;
@@ -60,13 +65,34 @@ static bool write_entry(int out, struct guest_file *f, const char *path)
     return write_whole(out, f, sizeof(*f)) && write_whole(out, path, f->path_len);
 }
 
+/* A tenant may set any time: the furthest ones stay the furthest. */
+static int64_t to_ns(const struct timespec *time)
+{
+    int64_t ns;
+    if (__builtin_mul_overflow((int64_t)time->tv_sec, NS_PER_SECOND, &ns) ||
+        __builtin_add_overflow(ns, (int64_t)time->tv_nsec, &ns))
+        return time->tv_sec < 0 ? INT64_MIN : INT64_MAX;
+    return ns;
+}
+
+/* Nanoseconds count upwards from their second, also before 1970. */
+static struct timespec from_ns(int64_t ns)
+{
+    int64_t seconds = ns / NS_PER_SECOND, rest = ns % NS_PER_SECOND;
+    if (rest < 0) {
+        seconds--;
+        rest += NS_PER_SECOND;
+    }
+    return (struct timespec){.tv_sec = seconds, .tv_nsec = rest};
+}
+
 static void describe(struct guest_file *f, const struct stat *st)
 {
     *f = (struct guest_file){
         .mode = st->st_mode,
         .size = (uint64_t)st->st_size,
-        .mtime_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec,
-        .ctime_ns = (int64_t)st->st_ctim.tv_sec * 1000000000 + st->st_ctim.tv_nsec,
+        .mtime_ns = to_ns(&st->st_mtim),
+        .ctime_ns = to_ns(&st->st_ctim),
     };
 }
 
@@ -101,8 +127,7 @@ static int put_file(int root, int in, const struct guest_file *f, const char *pa
             error = errno;
         left -= want;
     }
-    const struct timespec time = {.tv_sec = f->mtime_ns / 1000000000,
-                                  .tv_nsec = f->mtime_ns % 1000000000};
+    const struct timespec time = from_ns(f->mtime_ns);
     const struct timespec times[2] = {time, time};
     if (!error && futimens(fd, times) < 0)
         error = errno;
