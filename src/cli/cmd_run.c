@@ -153,12 +153,15 @@ static int open_program(struct run *r, const struct source *source, struct error
     return add_input(r, fd, r->file, err);
 }
 
-/* Its own open file: the loop makes fds non-blocking, which must not reach the shell's terminal. */
+/* Its own open file: the loop makes fds non-blocking, which must not reach the shell's terminal. A
+ * regular file is never made so, and keeps the position to which others have read it. */
 static int open_stdin(struct run *r, const struct source *source)
 {
     if (source->uses_stdin || r->request.stdin_fd >= 0)
         return 0;
-    int fd = open("/proc/self/fd/0", O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    struct stat st;
+    bool is_file = fstat(STDIN_FILENO, &st) == 0 && S_ISREG(st.st_mode);
+    int fd = is_file ? -1 : open("/proc/self/fd/0", O_RDONLY | O_CLOEXEC | O_NOCTTY);
     r->request.stdin_fd = fd >= 0 ? fd : fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
     return 0;
 }

@@ -61,7 +61,7 @@ static void on_readable(void *ctx, unsigned events)
     go_on(c);
 }
 
-/* Starts the worker, with a pipe to read its answer from. `in_fd` is borrowed. */
+/* Starts the worker, with a pipe to read its answer from. `in_fd` (-1: none) is borrowed. */
 static int ask(struct collect *c, enum guest_files_op op, int in_fd,
                const struct file_stream_events *events, bool has_content, struct error *err)
 {
@@ -72,7 +72,7 @@ static int ask(struct collect *c, enum guest_files_op op, int in_fd,
     scoped_fd int theirs = fds[1];
     c->is_worker_done = false;
     file_stream_reader_init(&c->reader, events, c, has_content);
-    if (guest_files(c->order.guest, op, in_fd, theirs, err) < 0)
+    if (guest_files(c->order.guest, op, in_fd >= 0 ? in_fd : theirs, theirs, err) < 0)
         return -1;
     return loop_watch_new(&c->watch, c->loop, c->fd, LOOP_READ, on_readable, c, err);
 }
@@ -227,14 +227,11 @@ void collect_on_worker_done(struct collect *c)
 int collect_new(struct collect **out, struct loop *loop, const struct collect_order *order,
                 struct error *err)
 {
-    scoped_fd int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (null < 0)
-        return error_sys(err, "open /dev/null");
     struct collect *c = xcalloc(1, sizeof(*c));
     c->loop = loop;
     c->order = *order;
     c->fd = -1;
-    if (ask(c, GUEST_FILES_LIST, null, &list_events, false, err) < 0) {
+    if (ask(c, GUEST_FILES_LIST, -1, &list_events, false, err) < 0) {
         collect_free(c);
         return -1;
     }

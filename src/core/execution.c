@@ -308,17 +308,18 @@ static int open_stream(struct execution_run *run, struct stream *s, int *theirs,
     return loop_watch_new(&s->watch, run->loop, s->fd, LOOP_READ, on_output, s, err);
 }
 
+/* Without input it is a pipe at its end, too: no file of the host's goes into a sandbox, not even
+ * /dev/null. */
 static int open_stdin(struct execution_run *run, int *theirs, struct error *err)
 {
     int fds[2];
-    if (run->stdin_fd < 0) {
-        *theirs = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        return *theirs < 0 ? error_sys(err, "open /dev/null") : 0;
-    }
     if (pipe2(fds, O_CLOEXEC) < 0)
         return error_sys(err, "make pipe");
     *theirs = fds[0];
-    return feed_new(&run->feed, run->loop, take_fd(&run->stdin_fd), fds[1], err);
+    if (run->stdin_fd >= 0)
+        return feed_new(&run->feed, run->loop, take_fd(&run->stdin_fd), fds[1], err);
+    close(fds[1]);
+    return 0;
 }
 
 static int start(struct execution_run *run, struct error *err)
@@ -360,11 +361,8 @@ static int put(struct execution_run *run, struct error *err)
         return error_sys(err, "make pipe");
     scoped_fd int theirs = fds[0];
     scoped_fd int ours = fds[1];
-    scoped_fd int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
     run->step = STEP_PUT;
-    if (null < 0)
-        return error_sys(err, "open /dev/null");
-    if (guest_files(run->guest, GUEST_FILES_PUT, theirs, null, err) < 0)
+    if (guest_files(run->guest, GUEST_FILES_PUT, theirs, theirs, err) < 0)
         return -1;
     return upload_new(&run->upload, run->loop, run->request->inputs, run->request->input_count,
                       take_fd(&ours), err);

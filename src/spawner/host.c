@@ -87,6 +87,8 @@ int host_open(struct host *host, const struct host_options *options, struct erro
     unsigned slots = host->power.uid_count ? host->power.uid_count : SLOT_COUNT_MAX;
     if (slot_table_open(&host->slots, options->run_dir, slots, err) < 0)
         return -1;
+    if (veil_prepare(err) < 0) /* covers /tmp, where any of the paths before may lie */
+        return -1;
     cgroup_tree_open(&host->cgroups, options->cgroup_parent, host->power.is_rootless);
     cgroup_tree_each(&host->cgroups, remove_stale, host);
     host->filter_len = seccomp_compile(host->filter);

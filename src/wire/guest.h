@@ -23,7 +23,7 @@ enum guest_verb {
     GUEST_EXITED,    /* from init: the program's end, as waitid() tells it */
     GUEST_SIGNAL,    /* value: to the program's process group */
     GUEST_KILL,      /* every process but init, at once; the program's end follows */
-    GUEST_FILES,     /* value: enum guest_files_op; fds: in, out */
+    GUEST_FILES,     /* value: enum guest_files_op; fds: in, out (any, when not used) */
     GUEST_FILES_DONE /* from init: value = 0, or an errno */
 };
 
