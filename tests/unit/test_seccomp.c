@@ -255,8 +255,9 @@ static const char *const unserved[] = {
     "query_module", "security",      "set_thread_area", "tuxcall",         "vserver",
 };
 
-#define TABLE_NEWEST 450 /* the last call of Linux 6.1; newer ones answer ENOSYS until looked at   \
-                          */
+#define TABLE_NEWEST                                                                               \
+    450 /* the last call of Linux 6.1; newer ones answer ENOSYS until looked at                    \
+         */
 
 static void test_complete(void **state)
 {
@@ -432,6 +433,23 @@ static const struct try tries[] = {
     {"speculation stays as it is", SYS_prctl, {PR_SET_SPECULATION_CTRL, 0, 1}, EPERM},
     {"limits of pid 1 cannot be read", SYS_prlimit64, {1, 7, 0, 0}, EPERM},
     {"a limit of one's own can be read", SYS_prlimit64, {0, 7, 0, 0}, 0},
+    {"no process can be traced", SYS_ptrace, {0}, EPERM},
+    {"no memory of another process can be read", SYS_process_vm_readv, {0}, EPERM},
+    {"no fd of another process can be taken", SYS_pidfd_getfd, {0}, EPERM},
+    {"nothing can be mounted", SYS_mount, {0}, EPERM},
+    {"nothing can be mounted in the new way", SYS_fsopen, {0}, EPERM},
+    {"the root cannot be changed", SYS_chroot, {0}, EPERM},
+    {"no namespace can be left", SYS_unshare, {0}, EPERM},
+    {"no namespace can be joined", SYS_setns, {0}, EPERM},
+    {"no file can be opened by handle", SYS_open_by_handle_at, {0}, EPERM},
+    {"no program for the kernel can be loaded", SYS_bpf, {0}, EPERM},
+    {"no faults can be held up", SYS_userfaultfd, {0}, EPERM},
+    {"no ring makes calls past the filter", SYS_io_uring_setup, {0}, ENOSYS},
+    {"no event counter can be opened", SYS_perf_event_open, {0}, EPERM},
+    {"no keyring can be used", SYS_keyctl, {0}, EPERM},
+    {"no module can be loaded", SYS_finit_module, {0}, EPERM},
+    {"no pages can be spliced", SYS_splice, {0}, EINVAL},
+    {"the host's disks are not flushed", SYS_sync, {0}, 0},
     {"an x32 call is unknown", X32_BIT | SYS_getpid, {0}, ENOSYS},
     {"a number that no kernel has is unknown", 999, {0}, ENOSYS},
 };
