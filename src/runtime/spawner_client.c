@@ -91,8 +91,8 @@ static void set_missing_layer(struct error *err, const struct spawner_client *c,
     const struct layer_info *layer = layer_info((enum layer)f->layer);
     enum layer_need need = c->is_rootless ? layer->as_user : layer->as_root;
     bool has_cause = strstr(step, ": "); /* the spawner's own words, with errno's behind them */
-    error_set(err, ERROR_ISOLATION, "the sandbox cannot be sealed: no %s (%s%s%s)", layer->name, step,
-              has_cause ? "" : ": ", has_cause ? "" : strerror(f->sys_errno));
+    error_set(err, ERROR_ISOLATION, "the sandbox cannot be sealed: no %s (%s%s%s)", layer->name,
+              step, has_cause ? "" : ": ", has_cause ? "" : strerror(f->sys_errno));
     error_hint(err, "run 'cove doctor' to see what this host lacks and what to do%s",
                need == LAYER_NEEDED ? "; --allow-degraded runs with the layers that are left, at "
                                       "tier T3"
