@@ -166,9 +166,12 @@ struct spawn_op {
     void (*run)(struct spawner *s, const struct spawn_message *m, struct sandbox *sb);
 };
 
+/* Without the padding at its end, which must be zero too. */
+#define CREATE_BODY_BYTES (offsetof(struct spawn_create, flags) + sizeof(uint32_t))
+
 static const struct spawn_op ops[SPAWN_VERB_COUNT] = {
     [SPAWN_HELLO] = {PHASE_NEW, sizeof(struct spawn_hello), false, op_hello},
-    [SPAWN_CREATE] = {PHASE_READY, sizeof(struct spawn_create), false, op_create},
+    [SPAWN_CREATE] = {PHASE_READY, CREATE_BODY_BYTES, false, op_create},
     [SPAWN_STATS] = {PHASE_READY, 0, true, op_stats},
     [SPAWN_KILL] = {PHASE_READY, 0, true, op_kill},
     [SPAWN_DESTROY] = {PHASE_READY, 0, true, op_destroy},
