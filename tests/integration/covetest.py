@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the integration tests share: starting the built programs, and looking at the host."""
+import functools
+import json
+import os
+import pathlib
+import pwd
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("COVE_BUILD_DIR") or ROOT / "build").resolve()
+IS_ASAN = os.environ.get("COVE_ASAN") == "1" or BUILD.name.endswith("asan")
+IS_ROOT = os.geteuid() == 0
+SANDBOX_UIDS = range(1_900_000_000, 1_900_065_536)
+PATIENCE = 120  # seconds that a loaded machine may take for anything
+# Every test run has cgroups of its own, so that other sandboxes of this machine do not disturb it.
+CGROUP_PARENT = f"cove-test-{os.getpid()}"
+PLAIN_USER, SUBID_USER = "cove-test", "cove-test-subids"
+SUBIDS = "1700000000-1700065535"
+
+EXIT_INVALID, EXIT_NOT_FOUND, EXIT_ISOLATION, EXIT_DENIED = 64, 66, 71, 77
+EXIT_TIMEOUT, EXIT_KILLED, EXIT_INTERRUPTED = 124, 137, 130
+
+
+def wait_for(condition, what, seconds=PATIENCE):
+    """Answers the first true value of condition()."""
+    end = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < end, f"waited {seconds} s in vain for: {what}"
+        time.sleep(0.005)  # between two looks; nothing is assumed about what happens meanwhile
+
+
+# --- starting Cove ------------------------------------------------------------------------------
+
+
+def environment(home="/nonexistent", **more):
+    """Nothing of the caller's configuration, but what sanitizers are told."""
+    kept = {k: v for k, v in os.environ.items() if k.startswith(("ASAN_", "UBSAN_", "LSAN_"))}
+    kept |= {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": home,
+             "COVE_CGROUP_PARENT": CGROUP_PARENT}
+    return kept | more
+
+
+class Cove:
+    """The programs of one build, and as whom they are started."""
+
+    def __init__(self, build=BUILD, user=None, cwd="/"):
+        self.program, self.user, self.cwd = build / "cove", user, cwd
+        self.spawner = build / "cove-spawner"
+        self.home = pwd.getpwnam(user).pw_dir if user else "/nonexistent"
+
+    def argv(self, *args):
+        prefix = []
+        if self.user:
+            entry = pwd.getpwnam(self.user)
+            prefix = ["setpriv", f"--reuid={entry.pw_uid}", f"--regid={entry.pw_gid}", "--clear-groups"]
+        return [*prefix, str(self.program), *map(str, args)]
+
+    def start(self, *args, env=None, **kwargs):
+        kwargs = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE,
+                  "cwd": self.cwd} | kwargs
+        return subprocess.Popen(self.argv(*args), env=environment(self.home, **(env or {})), **kwargs)
+
+    def __call__(self, *args, env=None, seconds=PATIENCE, **kwargs):
+        """Runs it to its end; text unless text=False."""
+        kwargs = {"text": True, "cwd": self.cwd} | kwargs
+        if "input" not in kwargs:
+            kwargs.setdefault("stdin", subprocess.DEVNULL)
+        return subprocess.run(self.argv(*args), env=environment(self.home, **(env or {})),
+                              capture_output=True, timeout=seconds, **kwargs)
+
+    def run(self, *args, **kwargs):
+        return self("run", *args, **kwargs)
+
+    def good(self, *args, **kwargs):
+        """Output of a program that must end well and say nothing on stderr."""
+        done = self.run(*args, **kwargs)
+        assert done.returncode == 0, f"{args}\nstatus {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert not done.stderr, done.stderr
+        return done.stdout
+
+    def json(self, *args, status=0, **kwargs):
+        done = self.run("--json", *args, **kwargs)
+        assert done.returncode == status, f"status {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return json.loads(done.stdout)
+
+
+def make_user(name, subids):
+    """Makes an ordinary user for the rootless tests when it is missing."""
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        subprocess.run(["useradd", "--system", "--create-home", "--shell", "/usr/sbin/nologin", name], check=True)
+    known = f"{name}:" in (read_text("/etc/subuid") + read_text("/etc/subgid"))
+    if subids and not known:
+        subprocess.run(["usermod", "--add-subuids", subids, "--add-subgids", subids, name], check=True)
+    return name
+
+
+@functools.cache
+def public_build():
+    """The programs where an ordinary user can read them; removed by the session's fixture."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="cove-test-"))
+    folder.chmod(0o755)
+    for name in ("cove", "cove-spawner", "cove-init"):
+        shutil.copy(BUILD / name, folder / name)
+    return folder
+
+
+def rootless(kind):
+    """Cove as an ordinary user: 'plain', or 'subids' with a range of subordinate ids."""
+    name = make_user(PLAIN_USER, None) if kind == "plain" else make_user(SUBID_USER, SUBIDS)
+    return Cove(public_build(), name)
+
+
+def why_no_rootless(kind):
+    """Why that kind of rootless cannot be tried here, or None."""
+    if not IS_ROOT:
+        return "becoming another user needs root"
+    if kind == "subids" and not (shutil.which("newuidmap") and shutil.which("newgidmap")):
+        return "uidmap is not installed"
+    return None
+
+
+# --- looking at the host ------------------------------------------------------------------------
+
+
+def read_text(path):
+    try:
+        return pathlib.Path(path).read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def pids():
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def status_of(pid):
+    return dict(line.split(":", 1) for line in read_text(f"/proc/{pid}/status").splitlines() if ":" in line)
+
+
+def uids_of(pid):
+    return {int(word) for word in status_of(pid).get("Uid", "").split()}
+
+
+def children_of(pid):
+    return [int(word) for path in pathlib.Path(f"/proc/{pid}/task").glob("*/children")
+            for word in read_text(path).split()]
+
+
+def descendants(pid):
+    found = []
+    for child in children_of(pid):
+        found += [child, *descendants(child)]
+    return found
+
+
+def name_of(pid):
+    return read_text(f"/proc/{pid}/comm").strip()
+
+
+def is_alive(pid):
+    return status_of(pid).get("State", "Z").split()[0] not in "ZX"
+
+
+def groups_of(pid):
+    """{controllers: path} of a process."""
+    rows = (line.split(":", 2) for line in read_text(f"/proc/{pid}/cgroup").splitlines())
+    return {row[1]: row[2] for row in rows}
+
+
+def is_in_group(pid, parent):
+    return any(parent in path.split("/") for path in groups_of(pid).values())
+
+
+def sandboxed(parent=CGROUP_PARENT):
+    """Processes of our sandboxes: by cgroup, or with a sandbox's uid and in nobody else's."""
+    found = []
+    for pid in pids():
+        if is_in_group(pid, parent):
+            found.append(pid)
+        elif any(uid in SANDBOX_UIDS for uid in uids_of(pid)):
+            foreign = any(re.search(r"/cove[^/]*/\d+$", path) for path in groups_of(pid).values())
+            if not foreign and is_alive(pid):
+                found.append(pid)
+    return found
+
+
+@functools.cache
+def cgroup_mounts():
+    rows = (line.split(" - ") for line in read_text("/proc/self/mountinfo").splitlines())
+    return [pathlib.Path(left.split()[4]) for left, right in rows if right.split()[0] in ("cgroup", "cgroup2")]
+
+
+def sandbox_groups(parent=CGROUP_PARENT):
+    return [path for top in cgroup_mounts() if (top / parent).is_dir()
+            for path in (top / parent).iterdir() if path.is_dir()]
+
+
+def remove_groups(parent=CGROUP_PARENT):
+    for top in cgroup_mounts():
+        for path in [*sandbox_groups(parent), top / parent]:
+            if path.is_dir():
+                path.rmdir()
+
+
+def nothing_is_left():
+    """Waits until no process and no cgroup of our sandboxes is there."""
+    wait_for(lambda: not sandboxed(), "no process of a sandbox")
+    wait_for(lambda: not sandbox_groups(), "no cgroup of a sandbox")
+
+
+def kill_quietly(pid, number=signal.SIGKILL):
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass

@@ -1,0 +1,270 @@
+/* failcall.c - runs cove-spawner and makes one chosen system call of its create path fail
+ *
+ *   failcall child|start|create INDEX ERRNO LOG PROGRAM ARGUMENTS...
+ *
+ * strace can inject errors too, but counts per process and in every process at once: the fifth
+ * openat() of the sealing child could not fail without the fifth one of everybody before it. Here
+ * one stretch of one process is meant:
+ *   child   who is cloned into a pid namespace, from its first call to the exec of cove-init
+ *   start   the spawner, from its first signalfd4() until it waits for a request
+ *   create  the spawner, from the second request until it has answered
+ * Each call becomes a line of LOG: index, number, fd's file, texts among the arguments. INDEX -1
+ * only lists. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CLIENT_FD 3
+#define OPTIONS                                                                                    \
+    (PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC | PTRACE_O_TRACEFORK |         \
+     PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE)
+
+static enum { CHILD, START, CREATE } role;
+static int wanted, error_number;
+static FILE *log_file;
+static pid_t spawner, target; /* target: whose calls are counted; 0 = not born yet */
+static int next_index;
+static int requests; /* that the spawner has taken */
+static bool is_counting, is_over, is_failing;
+
+static void die(const char *what)
+{
+    perror(what);
+    exit(99);
+}
+
+static void resume(pid_t pid, int signal)
+{
+    /* The tracee may have been killed meanwhile. */
+    if (ptrace(pid == target ? PTRACE_SYSCALL : PTRACE_CONT, pid, NULL, (void *)(long)signal) < 0 &&
+        errno != ESRCH)
+        die("resume");
+}
+
+static void release(pid_t pid)
+{
+    if (pid == target)
+        target = -1;
+    ptrace(PTRACE_DETACH, pid, NULL, NULL);
+}
+
+/* --- the log --------------------------------------------------------------------------------- */
+
+/* Memory of the tracee that reads as a short text is printed as one. */
+static void log_text(pid_t pid, uint64_t address)
+{
+    char text[65] = {0};
+    struct iovec here = {text, sizeof(text) - 1}, there = {(void *)address, sizeof(text) - 1};
+    if (address < 65536 || process_vm_readv(pid, &here, 1, &there, 1, 0) < 1 || !text[0])
+        return;
+    for (const char *p = text; *p; p++) {
+        if (!isprint((unsigned char)*p) && *p != '\n')
+            return;
+    }
+    text[strcspn(text, "\n")] = '\0';
+    fprintf(log_file, " \"%s\"", text);
+}
+
+static void log_file_of(pid_t pid, uint64_t fd)
+{
+    char path[64], file[256];
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, (int)fd);
+    ssize_t n = readlink(path, file, sizeof(file) - 1);
+    if (n > 0)
+        fprintf(log_file, " <%.*s>", (int)n, file);
+}
+
+static void log_call(pid_t pid, const struct __ptrace_syscall_info *info)
+{
+    const uint64_t *args = (const uint64_t *)info->entry.args;
+    uint64_t nr = info->entry.nr;
+    fprintf(log_file, "%d %d", next_index, (int)nr);
+    static const uint64_t with_fd[] = {SYS_write, SYS_read,  SYS_openat,     SYS_mkdirat,
+                                       SYS_close, SYS_fcntl, SYS_newfstatat, SYS_getdents64};
+    bool has_fd = false;
+    for (size_t i = 0; i < sizeof(with_fd) / sizeof(with_fd[0]); i++)
+        has_fd |= nr == with_fd[i];
+    if (has_fd)
+        log_file_of(pid, args[0]);
+    else
+        fprintf(log_file, " %#llx", (unsigned long long)args[0]);
+    if (nr == SYS_prctl || nr == SYS_prlimit64 || nr == SYS_fcntl)
+        fprintf(log_file, " %#llx", (unsigned long long)args[1]);
+    for (int i = 0; i < 4; i++)
+        log_text(pid, args[i]);
+    fputc('\n', log_file);
+    fflush(log_file);
+}
+
+/* --- the calls ------------------------------------------------------------------------------- */
+
+static void on_entry(pid_t pid, const struct __ptrace_syscall_info *info)
+{
+    if (role == START && info->entry.nr == SYS_signalfd4)
+        is_counting = true;
+    if (role == START && info->entry.nr == SYS_recvmsg)
+        is_over = true;
+    if (role == CREATE && is_counting && info->entry.nr == SYS_sendmsg)
+        is_over = true;
+    if (role == CREATE && info->entry.nr == SYS_recvmsg && ++requests == 2)
+        is_counting = true; /* this very call is the first: the request */
+    if (!is_counting || is_over)
+        return;
+    log_call(pid, info);
+    if (next_index++ != wanted)
+        return;
+    is_failing = true;
+    if (info->entry.nr == SYS_close) /* lets go of the descriptor even when it fails */
+        return;
+    struct user_regs_struct regs;
+    if (ptrace(PTRACE_GETREGS, pid, NULL, &regs) < 0)
+        die("read registers");
+    regs.orig_rax = SYS_getpid; /* does nothing, and no filter refuses it */
+    if (ptrace(PTRACE_SETREGS, pid, NULL, &regs) < 0)
+        die("write registers");
+}
+
+static void on_exit_of_call(pid_t pid)
+{
+    if (is_failing) {
+        struct user_regs_struct regs;
+        if (ptrace(PTRACE_GETREGS, pid, NULL, &regs) < 0)
+            die("read registers");
+        regs.rax = (unsigned long long)-error_number;
+        if (ptrace(PTRACE_SETREGS, pid, NULL, &regs) < 0)
+            die("write registers");
+        is_failing = false;
+    }
+    if (is_over) {
+        release(pid);
+        return;
+    }
+    resume(pid, 0);
+}
+
+static void on_call(pid_t pid)
+{
+    struct __ptrace_syscall_info info = {0};
+    if (ptrace(PTRACE_GET_SYSCALL_INFO, pid, sizeof(info), &info) < 0 && errno != ESRCH)
+        die("look at a system call");
+    if (info.op == PTRACE_SYSCALL_INFO_ENTRY) {
+        on_entry(pid, &info);
+        resume(pid, 0);
+    } else {
+        on_exit_of_call(pid);
+    }
+}
+
+/* --- the processes --------------------------------------------------------------------------- */
+
+static bool is_in_pid_namespace(pid_t pid)
+{
+    char path[64], line[256];
+    bool found = false;
+    int ids;
+    snprintf(path, sizeof(path), "/proc/%d/status", pid);
+    FILE *status = fopen(path, "re");
+    while (status && !found && fgets(line, sizeof(line), status))
+        found = sscanf(line, "NSpid: %*d %d", &ids) == 1;
+    if (status)
+        fclose(status);
+    return found;
+}
+
+static void on_new(pid_t pid)
+{
+    int status;
+    if (waitpid(pid, &status, __WALL) < 0)
+        die("wait for a new process");
+    if (role == CHILD && target == 0 && is_in_pid_namespace(pid)) {
+        target = pid;
+        is_counting = true;
+        resume(pid, 0);
+    } else {
+        ptrace(PTRACE_DETACH, pid, NULL, NULL);
+    }
+}
+
+static void on_event(pid_t pid, int event)
+{
+    unsigned long message = 0;
+    if (event == PTRACE_EVENT_EXEC) {
+        if (role == CHILD && pid == target) {
+            release(pid);
+            return;
+        }
+        if (role != CHILD)
+            target = pid; /* the spawner's own calls begin */
+    } else if (ptrace(PTRACE_GETEVENTMSG, pid, NULL, &message) == 0) {
+        on_new((pid_t)message);
+    }
+    resume(pid, 0);
+}
+
+static void on_stop(pid_t pid, int status)
+{
+    int signal = WSTOPSIG(status), event = status >> 16;
+    if (signal == (SIGTRAP | 0x80))
+        on_call(pid);
+    else if (event)
+        on_event(pid, event);
+    else
+        resume(pid, signal);
+}
+
+static pid_t start(char **argv)
+{
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) < 0)
+            die("be traced");
+        raise(SIGSTOP);
+        execv(argv[0], argv);
+        die(argv[0]);
+    }
+    if (pid < 0 || waitpid(pid, &status, 0) < 0 ||
+        ptrace(PTRACE_SETOPTIONS, pid, NULL, (void *)(long)OPTIONS) < 0)
+        die("trace");
+    close(CLIENT_FD); /* so that the client sees the spawner's end */
+    return pid;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 6)
+        return 99;
+    role = strcmp(argv[1], "child") == 0 ? CHILD : strcmp(argv[1], "start") == 0 ? START : CREATE;
+    wanted = atoi(argv[2]);
+    error_number = atoi(argv[3]);
+    log_file = fopen(argv[4], "we");
+    if (!log_file)
+        die(argv[4]);
+    spawner = start(argv + 5);
+    resume(spawner, 0);
+    for (;;) {
+        int status;
+        pid_t pid = waitpid(-1, &status, __WALL);
+        if (pid < 0)
+            return 98;
+        if (WIFSTOPPED(status))
+            on_stop(pid, status);
+        else if (pid == spawner)
+            return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        else if (pid == target)
+            target = -1;
+    }
+}

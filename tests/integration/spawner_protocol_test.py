@@ -1,0 +1,509 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cove-spawner, spoken to directly: what it takes, what it refuses, and that nothing is left whatever comes."""
+import array
+import json
+import os
+import random
+import select
+import signal
+import socket
+import struct
+import subprocess
+
+import pytest
+
+import covetest
+from covetest import BUILD, CGROUP_PARENT, PATIENCE, nothing_is_left, wait_for
+
+pytestmark = pytest.mark.skipif(not covetest.IS_ROOT, reason="uids of their own need root")
+
+# src/wire/spawn.h
+VERSION, MESSAGE, HEADER = 1, 256, struct.Struct("<IHHQQ")
+BODY = MESSAGE - HEADER.size
+HELLO, CREATE, STATS, KILL, DESTROY, PROBE, PING, EXITED = range(1, 9)
+REPLY, FAILED = 1, 2
+LIMITS = ("memory_bytes", "disk_bytes", "inodes", "cpu_milli", "pids", "open_files", "lifetime_ms")
+CREATE_BODY = struct.Struct("<32sQQQIIIII")
+FAILURE = struct.Struct("<iii96s")
+CREATE_REPLY = struct.Struct("<III")
+STATS_BODY = struct.Struct("<QQQQQIIIII")
+USUAL = {"memory_bytes": 256 << 20, "disk_bytes": 64 << 20, "inodes": 4096, "cpu_milli": 500, "pids": 64,
+         "open_files": 256, "lifetime_ms": 120_000}
+# enum error_code
+INVALID, NOT_FOUND = 1, 2
+# src/wire/guest.h
+GUEST = struct.Struct("<IiiiIIII")
+GUEST_READY, GUEST_START, GUEST_STARTED, GUEST_EXITED = 1, 2, 3, 4
+
+
+def image():
+    """The digest of the bash image, as `cove image list` tells it."""
+    done = covetest.Cove()("image", "list", "--json")
+    rows = json.loads(done.stdout)["images"]
+    return bytes.fromhex(next(row["digest"] for row in rows if row["name"] == "bash").split(":")[-1])
+
+
+def message(verb, serial=1, flags=0, sandbox=0, reserved=0, body=b""):
+    return HEADER.pack(serial, verb, flags, sandbox, reserved) + body.ljust(BODY, b"\0")
+
+
+def create_body(digest, flags=0, **limits):
+    return CREATE_BODY.pack(digest, *((USUAL | limits)[name] for name in LIMITS), flags)
+
+
+class Answer:
+    def __init__(self, data, fds):
+        self.serial, self.verb, self.flags, self.sandbox, self.reserved = HEADER.unpack(data[:HEADER.size])
+        self.body, self.fds = data[HEADER.size:], fds
+
+    @property
+    def failure(self):
+        """(error code, errno, layer, step), or None."""
+        if not self.flags & FAILED:
+            return None
+        code, number, layer, step = FAILURE.unpack(self.body[:FAILURE.size])
+        return code, number, layer, step.split(b"\0")[0].decode()
+
+    @property
+    def uids(self):
+        layers, host, inside = CREATE_REPLY.unpack(self.body[:CREATE_REPLY.size])
+        return layers, host, inside
+
+    @property
+    def stats(self):
+        names = ("cpu_us", "memory_peak", "disk_used", "disk_free", "inodes_free", "oom_kills", "pids_refused",
+                 "pids_now", "is_over", "lifetime_over")
+        return dict(zip(names, STATS_BODY.unpack(self.body[:STATS_BODY.size])))
+
+
+class Spawner:
+    """A cove-spawner whose only client we are."""
+
+    def __init__(self, *options):
+        self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.settimeout(PATIENCE)
+        self.errors = os.memfd_create("stderr")
+
+        def take_place():
+            os.dup2(theirs.fileno(), 3)
+            os.set_inheritable(3, True)
+
+        self.process = subprocess.Popen(
+            [str(BUILD / "cove-spawner"), "--cgroup-parent", CGROUP_PARENT, "--store", "/var/lib/cove/images", *options],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.errors, close_fds=False,
+            preexec_fn=take_place, env={"ASAN_OPTIONS": "detect_leaks=1:exitcode=99"})
+        theirs.close()
+        self.serial = 0
+
+    def send(self, data, fds=()):
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        self.socket.sendmsg([data], rights)
+
+    def receive(self):
+        """The next message, or None at the end."""
+        try:
+            data, fds, _, _ = socket.recv_fds(self.socket, MESSAGE + 1, 4)
+        except ConnectionResetError:
+            return None
+        if not data:
+            return None
+        assert len(data) == MESSAGE
+        return Answer(data, fds)
+
+    def ask(self, verb, sandbox=0, body=b""):
+        self.serial += 1
+        self.send(message(verb, self.serial, sandbox=sandbox, body=body))
+        answer = self.receive()
+        while answer and answer.verb == EXITED and verb != EXITED:
+            answer = self.receive()
+        assert answer, f"it hung up on verb {verb}"
+        assert (answer.serial, answer.verb, answer.flags & REPLY) == (self.serial, verb, REPLY)
+        return answer
+
+    def hello(self):
+        answer = self.ask(HELLO, body=struct.pack("<I", VERSION))
+        assert answer.failure is None, answer.failure
+        return answer
+
+    def create(self, digest, flags=0, **limits):
+        return self.ask(CREATE, body=create_body(digest, flags, **limits))
+
+    def stderr(self):
+        os.lseek(self.errors, 0, os.SEEK_SET)
+        return os.read(self.errors, 65536).decode(errors="replace")
+
+    def end(self):
+        """Hangs up and waits for a clean exit that leaves nothing."""
+        self.socket.close()
+        assert self.process.wait(PATIENCE) == 0, self.stderr()
+        assert self.stderr() == ""
+        nothing_is_left()
+
+    def is_ended_by(self, data, fds=()):
+        """Sends something bad: the spawner must hang up without an answer and go."""
+        self.send(data, fds)
+        answer = self.receive()
+        assert answer is None, f"answered with verb {answer.verb}, failure {answer.failure}"
+        self.end()
+
+
+@pytest.fixture(scope="module")
+def digest():
+    return image()
+
+
+@pytest.fixture
+def fresh():
+    spawner = Spawner()
+    yield spawner
+    spawner.socket.close()
+    covetest.kill_quietly(spawner.process.pid)
+    spawner.process.wait()
+    os.close(spawner.errors)
+
+
+@pytest.fixture
+def spawner(fresh):
+    fresh.hello()
+    return fresh
+
+
+# --- what it takes ------------------------------------------------------------------------------
+
+
+def test_hello_comes_first_and_tells_the_uids(fresh):
+    version, is_rootless, first, count = struct.unpack("<IIII", fresh.hello().body[:16])
+    assert (version, is_rootless, first, count) == (VERSION, 0, covetest.SANDBOX_UIDS.start, len(covetest.SANDBOX_UIDS))
+    assert fresh.ask(PING).failure is None
+    fresh.end()
+
+
+def test_a_sandbox_lives_until_it_is_destroyed(spawner, digest):
+    made = spawner.create(digest)
+    assert made.failure is None and made.sandbox != 0 and len(made.fds) == 1
+    layers, host_uid, inside_uid = made.uids
+    assert host_uid in covetest.SANDBOX_UIDS and inside_uid == 1000
+    alive = covetest.sandboxed()
+    assert len(alive) == 1 and covetest.uids_of(alive[0]) == {host_uid}
+    stats = spawner.ask(STATS, made.sandbox).stats
+    assert (stats["is_over"], stats["pids_now"]) == (0, 1)
+    gone = spawner.ask(DESTROY, made.sandbox)
+    assert gone.failure is None and gone.stats["is_over"]
+    assert covetest.sandboxed() == [] and covetest.sandbox_groups() == [], "answered when all is gone"
+    os.close(made.fds[0])
+    spawner.end()
+
+
+def test_init_says_ready_on_the_control_socket(spawner, digest):
+    made = spawner.create(digest)
+    with socket.socket(fileno=made.fds[0]) as control:
+        control.settimeout(PATIENCE)
+        assert GUEST.unpack(control.recv(4096))[0] == GUEST_READY
+        start_sleeper(control)
+        assert spawner.ask(STATS, made.sandbox).stats["pids_now"] == 2
+    spawner.end()
+
+
+def start_sleeper(control):
+    strings = b"\0".join([b"/workspace", b"/bin/sleep", b"1000", b""])
+    null = os.open("/dev/null", os.O_RDWR)
+    socket.send_fds(control, [GUEST.pack(GUEST_START, 0, 0, 0, 2, 0, len(strings), 0) + strings], [null] * 3)
+    os.close(null)
+    verb, value = GUEST.unpack(control.recv(4096))[:2]
+    assert (verb, value) == (GUEST_STARTED, 0)
+
+
+def test_two_sandboxes_share_nothing(spawner, digest):
+    made = [spawner.create(digest) for _ in range(2)]
+    assert made[0].sandbox != made[1].sandbox
+    assert made[0].uids[1] != made[1].uids[1]
+    pids = covetest.sandboxed()
+    assert len(pids) == 2
+    for space in ("pid", "mnt", "net", "ipc", "uts", "user", "cgroup"):
+        links = {os.readlink(f"/proc/{pid}/ns/{space}") for pid in pids} | {os.readlink(f"/proc/self/ns/{space}")}
+        assert len(links) == 3, space
+    assert len({tuple(covetest.groups_of(pid).items()) for pid in pids}) == 2
+    spawner.ask(DESTROY, made[0].sandbox)
+    assert spawner.ask(STATS, made[1].sandbox).stats["is_over"] == 0
+    spawner.end()
+
+
+def test_kill_is_followed_by_exited_and_the_counters_stay(spawner, digest):
+    made = spawner.create(digest)
+    spawner.ask(KILL, made.sandbox)
+    told = spawner.receive()
+    assert (told.verb, told.serial, told.sandbox, told.flags) == (EXITED, 0, made.sandbox, 0)
+    assert told.stats["is_over"] and not told.stats["lifetime_over"]
+    assert spawner.ask(STATS, made.sandbox).stats["is_over"]
+    assert spawner.ask(DESTROY, made.sandbox).failure is None
+    spawner.end()
+
+
+def test_probe_tries_the_layers(spawner):
+    states = spawner.ask(PROBE).body[:38:2]
+    assert set(states) == {1}, "each of the nineteen holds here"
+    spawner.end()
+
+
+# --- what ends the connection -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", [CREATE, STATS, KILL, DESTROY, PROBE, PING])
+def test_anything_before_hello_ends_it(fresh, verb):
+    fresh.is_ended_by(message(verb, sandbox=int(verb in (STATS, KILL, DESTROY))))
+
+
+def test_hello_of_another_version_is_answered_and_ends_it(fresh):
+    fresh.send(message(HELLO, 1, body=struct.pack("<I", VERSION + 1)))
+    answer = fresh.receive()
+    assert answer.failure and answer.failure[3] == "protocol version"
+    assert fresh.receive() is None
+    fresh.end()
+
+
+def bad_messages():
+    good = message(PING, 5)
+    yield "empty", b"\0"
+    yield "short", good[:-1]
+    yield "long", good + b"\0"
+    yield "very long", good * 300
+    yield "second hello", message(HELLO, 5, body=struct.pack("<I", VERSION))
+    yield "verb 0", message(0, 5)
+    yield "verb of its own", message(EXITED, 5)
+    yield "unknown verb", message(9, 5)
+    yield "verb of 16 bits", message(0xFFFF, 5)
+    yield "serial 0", message(PING, 0)
+    yield "flags", message(PING, 5, flags=REPLY)
+    yield "high flags", message(PING, 5, flags=0x8000)
+    yield "reserved", message(PING, 5, reserved=1)
+    yield "high reserved", message(PING, 5, reserved=1 << 63)
+    yield "sandbox where none belongs", message(PING, 5, sandbox=1)
+    yield "no sandbox", message(STATS, 5)
+    for at in (0, 1, BODY // 2, BODY - 1):
+        yield f"byte {at} behind an empty body", message(PING, 5, body=b"\0" * at + b"\1")
+    for at in (CREATE_BODY.size, CREATE_BODY.size + 3, CREATE_BODY.size + 4, BODY - 1):
+        yield f"byte {at} behind a create", message(CREATE, 5, body=create_body(bytes(32)).ljust(at, b"\0") + b"\1")
+
+
+@pytest.mark.parametrize("data", [pytest.param(data, id=name) for name, data in bad_messages()])
+def test_malformed_messages_end_it(spawner, digest, data):
+    made = spawner.create(digest)
+    assert made.failure is None
+    spawner.is_ended_by(data)
+
+
+@pytest.mark.parametrize("count", [1, 8, 9])
+def test_descriptors_end_it(spawner, count):
+    fd = os.open("/dev/null", os.O_RDONLY)
+    try:
+        spawner.is_ended_by(message(PING, 5), [fd] * count)
+    finally:
+        os.close(fd)
+
+
+# --- what is refused with a reason --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name, value", [
+    ("memory_bytes", 0), ("memory_bytes", (4 << 20) - 1), ("memory_bytes", (1 << 30) + 1), ("memory_bytes", 2**64 - 1),
+    ("disk_bytes", 0), ("disk_bytes", 65535), ("disk_bytes", (1 << 29) + 1), ("disk_bytes", 2**64 - 1),
+    ("inodes", 0), ("inodes", 15), ("inodes", 1_000_001), ("inodes", 2**64 - 1),
+    ("cpu_milli", 0), ("cpu_milli", 9), ("cpu_milli", 4001), ("cpu_milli", 2**32 - 1),
+    ("pids", 0), ("pids", 1), ("pids", 1001), ("pids", 2**32 - 1),
+    ("open_files", 0), ("open_files", 15), ("open_files", 5001), ("open_files", 2**32 - 1),
+    ("lifetime_ms", 0), ("lifetime_ms", 3_600_001), ("lifetime_ms", 2**32 - 1),
+])
+def test_limits_out_of_range_are_refused(digest, name, value):
+    """Against the ceilings of the one who started it, not of the client."""
+    spawner = Spawner("--max-memory", "1G", "--max-disk", "512M", "--max-inodes", "1000000", "--max-cpus", "4",
+                      "--max-pids", "1000", "--max-open-files", "5000", "--max-lifetime", "1h")
+    spawner.hello()
+    code, _, _, step = spawner.create(digest, **{name: value}).failure
+    assert code == INVALID and step.split()[0] == {"cpu_milli": "cpu", "pids": "process", "inodes": "inode",
+                                                   "open_files": "open", "memory_bytes": "memory",
+                                                   "disk_bytes": "disk", "lifetime_ms": "lifetime"}[name]
+    assert spawner.create(digest).failure is None, "and it goes on"
+    spawner.end()
+
+
+def test_unknown_flags_of_create_are_refused(spawner, digest):
+    for flags in (2, 4, 1 << 31):
+        assert spawner.create(digest, flags=flags).failure[0] == INVALID
+    spawner.end()
+
+
+def test_unknown_images_are_refused(spawner, digest):
+    for unknown in (bytes(32), b"\xff" * 32, digest[:-1] + bytes([digest[-1] ^ 1])):
+        assert spawner.create(unknown).failure[0] == NOT_FOUND
+    assert spawner.create(digest).failure is None
+    spawner.end()
+
+
+@pytest.mark.parametrize("verb", [STATS, KILL, DESTROY])
+def test_unknown_sandboxes_are_refused(spawner, digest, verb):
+    made = spawner.create(digest)
+    for sandbox in (made.sandbox + 1, 2**64 - 1):
+        assert spawner.ask(verb, sandbox).failure[0] == NOT_FOUND
+    assert spawner.ask(STATS, made.sandbox).stats["is_over"] == 0
+    spawner.end()
+
+
+def test_destroy_twice(spawner, digest):
+    made = spawner.create(digest)
+    assert spawner.ask(DESTROY, made.sandbox).failure is None
+    assert spawner.ask(DESTROY, made.sandbox).failure[0] == NOT_FOUND
+    assert spawner.create(digest).sandbox != made.sandbox, "ids are not used again"
+    spawner.end()
+
+
+# --- how it ends --------------------------------------------------------------------------------
+
+
+def busy(spawner, digest, count=3):
+    """Sandboxes with a program that would run for long; answers their control sockets."""
+    controls = []
+    for _ in range(count):
+        control = socket.socket(fileno=spawner.create(digest).fds[0])
+        control.settimeout(PATIENCE)
+        assert GUEST.unpack(control.recv(4096))[0] == GUEST_READY
+        start_sleeper(control)
+        controls.append(control)
+    assert len(covetest.sandboxed()) == 2 * count
+    return controls
+
+
+def test_all_is_gone_when_the_client_disappears(spawner, digest):
+    controls = busy(spawner, digest)
+    spawner.end()
+    assert controls, "kept open until now: their end alone must not matter"
+
+
+def test_client_disappears_while_a_sandbox_is_being_made(digest):
+    for _ in range(10):
+        spawner = Spawner()
+        spawner.hello()
+        spawner.send(message(CREATE, 2, body=create_body(digest)))
+        spawner.end()
+        os.close(spawner.errors)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_all_is_gone_after_a_signal(spawner, digest, number):
+    controls = busy(spawner, digest)
+    spawner.process.send_signal(number)
+    assert spawner.process.wait(PATIENCE) == 0
+    assert controls and covetest.sandboxed() == [] and covetest.sandbox_groups() == []
+
+
+def test_all_is_gone_after_a_kill(spawner, digest):
+    controls = busy(spawner, digest)
+    spawner.process.kill()
+    spawner.process.wait()
+    wait_for(lambda: not covetest.sandboxed(), "no process of a sandbox")
+    covetest.Cove().good("-l", "bash", "-c", "")
+    assert controls
+    nothing_is_left()
+
+
+def test_a_keyboards_interrupt_is_not_for_it(spawner):
+    spawner.process.send_signal(signal.SIGINT)
+    assert spawner.ask(PING).failure is None
+    spawner.end()
+
+
+def test_the_lifetime_ends_a_sandbox_without_the_client(spawner, digest):
+    made = spawner.create(digest, lifetime_ms=1)
+    if made.failure is None:  # it may also be over before it is sealed
+        told = spawner.receive()
+        assert (told.verb, told.sandbox) == (EXITED, made.sandbox)
+        assert told.stats["lifetime_over"] == 1
+    longer = spawner.create(digest, lifetime_ms=700)
+    assert longer.failure is None
+    told = spawner.receive()
+    assert (told.verb, told.sandbox, told.stats["lifetime_over"]) == (EXITED, longer.sandbox, 1)
+    wait_for(lambda: not covetest.sandboxed(), "no process of a sandbox")
+    spawner.end()
+
+
+def test_it_refuses_to_start_without_a_client():
+    done = subprocess.run([str(BUILD / "cove-spawner")], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert done.returncode == covetest.EXIT_INVALID and "started by cove" in done.stderr
+
+
+# --- nonsense -----------------------------------------------------------------------------------
+
+
+def random_message(dice, digest, sandbox):
+    """Mostly well-formed, so that it gets past the first checks; sometimes pure noise."""
+    kind = dice.random()
+    if kind < 0.02:
+        return dice.randbytes(dice.choice([1, 24, 255, MESSAGE, MESSAGE, 257, 5000]))
+    verb = dice.choice([STATS, KILL, DESTROY, PING, CREATE] * 5 + [PROBE, HELLO, dice.randrange(12)])
+    flags = dice.choice([0] * 30 + [dice.getrandbits(16)])
+    serial = dice.choice([0] + [dice.getrandbits(32) or 1] * 30)
+    names = verb in (STATS, KILL, DESTROY)
+    target = dice.choice([sandbox] * 4 + [dice.getrandbits(64), 0]) if names else 0
+    body = b""
+    if verb == CREATE:
+        odd = {name: dice.choice([0, 1, 2**32 - 1, dice.getrandbits(32)]) for name in LIMITS if dice.random() < 0.1}
+        body = create_body(dice.choice([digest] * 3 + [dice.randbytes(32)]), dice.choice([0] * 5 + [1, 2]), **odd)
+    elif verb == HELLO:
+        body = struct.pack("<I", dice.choice([VERSION, dice.getrandbits(32)]))
+    data = bytearray(message(verb, serial, flags, target, body=body))
+    if dice.random() < 0.03:
+        data[dice.randrange(MESSAGE)] ^= 1 << dice.randrange(8)
+    return bytes(data)
+
+
+class Talk:
+    """One connection: counts what is still to be answered, and remembers the sandbox made last."""
+
+    def __init__(self, dice):
+        self.spawner, self.sandbox, self.waiting, self.is_open, self.made = Spawner(), 1, 0, True, 0
+        if dice.random() < 0.95:
+            self.spawner.hello()
+
+    def take(self):
+        answer = self.spawner.receive()
+        if answer is None:
+            self.is_open = False
+            return
+        self.waiting -= bool(answer.flags & REPLY)
+        for fd in answer.fds:
+            os.close(fd)
+            self.sandbox, self.made = answer.sandbox, self.made + 1
+
+    def say(self, data):
+        """Sends; what is not answered ends the connection."""
+        try:
+            self.spawner.send(data)
+        except (BrokenPipeError, ConnectionResetError):
+            self.is_open = False
+        self.waiting += 1
+
+    def settle(self):
+        while self.is_open and (self.waiting or select.select([self.spawner.socket], [], [], 0)[0]):
+            self.take()
+
+    def end(self):
+        self.spawner.socket.close()
+        assert self.spawner.process.wait(PATIENCE) == 0, self.spawner.stderr()
+        assert self.spawner.stderr() == ""
+        os.close(self.spawner.errors)
+
+
+def test_random_messages_never_crash_it_and_leave_nothing(digest, is_long):
+    dice = random.Random(20261)
+    left, made, talks = 20_000 if is_long else 2_000, 0, 0
+    while left > 0:
+        talk = Talk(dice)
+        while talk.is_open and left > 0:
+            burst = dice.choice([1, 1, 1, 5])
+            for _ in range(burst):
+                talk.say(random_message(dice, digest, talk.sandbox))
+            left -= burst
+            talk.settle()
+        talk.end()
+        made, talks = made + talk.made, talks + 1
+    nothing_is_left()
+    assert made > 50 and talks > 20, "the dice try both sides"
