@@ -195,12 +195,12 @@ DISK = [
 ]
 
 OUTPUT = [
-    Case("A26", "flood-on-stdout", "flood.c", ("out", str(2 * GB), "lines"),
+    Case("A26", "flood-on-stdout", "flood.c", ("out", str(GB), "lines"),
          limits(timeout=60, cpus=2), states=EITHER, kinds=kinds(None, "output"),
-         check=flooded(2 * GB, "stdout"), seconds=60),
+         check=flooded(GB, "stdout"), seconds=60),
     Case("A26", "ten-gigabytes-on-stdout", "flood.c", ("out", str(10 * GB)),
-         limits(timeout=300, cpus=2), states=EITHER, kinds=kinds(None, "output"),
-         check=flooded(10 * GB, "stdout"), seconds=300, long=True),
+         limits(timeout=120, cpus=2), states=EITHER, kinds=kinds(None, "output"),
+         check=flooded(10 * GB, "stdout"), seconds=120),
     Case("A27", "flood-on-stderr", "flood.c", ("err", str(GB), "lines"),
          limits(timeout=60, cpus=2), states=EITHER, kinds=kinds(None, "output"),
          check=flooded(GB, "stderr"), seconds=60),

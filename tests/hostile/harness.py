@@ -253,6 +253,9 @@ class Cove:
         entry = pwd.getpwuid(self.mode.uid)
         kept = {key: value for key, value in os.environ.items()
                 if key.startswith(("COVE_", "ASAN_", "UBSAN_", "LSAN_"))}
+        # A report goes to a file, which the run then has left behind: none can go unseen.
+        for tool in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):
+            kept.setdefault(tool, f"log_path={self.doors.tmp}/sanitizer:print_stacktrace=1")
         return kept | {
             "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             "HOME": entry.pw_dir,

@@ -22,6 +22,11 @@ def can_create(directory):
     return True
 
 
+def set_attribute(path):
+    os.setxattr(path, "user.hostile", b"x")
+    os.removexattr(path, "user.hostile")
+
+
 sample = []
 for top, names, leaves in os.walk("/"):
     names[:] = [n for n in names if os.path.join(top, n) not in SKIP]
@@ -52,10 +57,12 @@ fact("special", ",".join(sorted(special)))
 fact("set_id", ",".join(sorted(set_id)))
 
 for path in sample + ["/", "/etc", "/usr", "/dev", "/proc", "/dev/null", "/dev/pts"]:
-    attempt(f"chmod:{path}", os.chmod, path, 0o777)
+    # What is there already is set again: that takes the same rights, and harms nothing.
+    seen = os.stat(path)
+    attempt(f"chmod:{path}", os.chmod, path, stat.S_IMODE(seen.st_mode))
     attempt(f"utime:{path}", os.utime, path)
-    attempt(f"chown:{path}", os.chown, path, 1000, 1000)
-    attempt(f"xattr:{path}", os.setxattr, path, "user.hostile", b"x")
+    attempt(f"chown:{path}", os.chown, path, seen.st_uid, seen.st_gid)
+    attempt(f"xattr:{path}", set_attribute, path)
     attempt(f"link:{path}", os.link, path, "/workspace/hostile-link")
 
 for path in ("/dev/null", "/dev/zero", "/dev/pts", "/dev/shm", "/dev/ptmx", "/dev", "/proc",
