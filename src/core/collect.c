@@ -28,7 +28,8 @@ struct collect {
     int fd; /* the worker's answer */
     struct file_stream_reader reader;
     struct sha256 *hash;
-    size_t current; /* artifact whose bytes come */
+    size_t current;  /* artifact whose bytes come */
+    bool is_missing; /* none come: it could not be read */
 };
 
 static void close_question(struct collect *c)
@@ -122,11 +123,13 @@ static int on_got(void *ctx, const struct guest_file *f, const char *path, struc
     if (c->current >= list->count || strcmp(list->items[c->current].path, path) != 0)
         return error_set(err, ERROR_INVALID, "the sandbox sent a file that nobody asked for");
     struct artifact *a = &list->items[c->current];
-    a->has_content = !(f->flags & GUEST_FILE_MISSING);
-    if (!a->has_content) {
+    c->is_missing = f->flags & GUEST_FILE_MISSING;
+    if (c->is_missing) {
         list->is_cut = true;
         return 0;
     }
+    if (f->size > c->order.max_file_bytes)
+        return error_set(err, ERROR_INVALID, "the sandbox sent more than it was asked for");
     a->size = f->size;
     a->mtime_ns = f->mtime_ns;
     if (c->order.events->artifact_begin)
@@ -149,6 +152,7 @@ static int on_content_done(void *ctx, struct error *err)
     (void)err;
     struct collect *c = ctx;
     struct artifact *a = &c->order.artifacts->items[c->current++];
+    a->has_content = !c->is_missing; /* only now: the stream may have broken off */
     if (a->has_content) {
         sha256_end(c->hash, a->sha256);
         if (c->order.events->artifact_end)
