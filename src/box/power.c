@@ -254,15 +254,36 @@ static int enter_user_ns(struct error *err)
     return 0;
 }
 
+/* Whether our uid 0 is the machine's, and not one that a container's user namespace calls so. */
+static bool is_root_of_host(void)
+{
+    struct error err;
+    scoped_free char *text = NULL;
+    uint64_t inside, outside;
+    if (geteuid() != 0)
+        return false;
+    return fd_read_file("/proc/self/uid_map", &text, SMALL_FILE_BYTES, &err) < 0 ||
+           sscanf(text, "%" SCNu64 " %" SCNu64, &inside, &outside) != 2 || outside == 0;
+}
+
 int power_gain(struct power *out, struct error *err)
 {
     struct power power = {0};
+    bool is_root = is_root_of_host();
     if (geteuid() == 0 && has_capabilities() && find_ids(&power, err) < 0)
         return -1;
     if (power.uid_count == 0) {
         power.is_rootless = true;
         if (enter_user_ns(err) < 0 || find_ids(&power, err) < 0)
             return -1;
+        /* Files that only root may touch would be the sandbox's own, and the kernel counts no
+         * processes of root's, so that they could not be limited. */
+        if (power.uid_count == 0 && is_root) {
+            error_set(err, ERROR_ISOLATION, "root without its capabilities, whose uid sandboxes "
+                                            "would have; run as another user");
+            err->sys_errno = EPERM;
+            return -1;
+        }
     }
     if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         return error_sys(err, "make a mount namespace");

@@ -306,3 +306,12 @@ def test_each_call_of_the_create_path_fails_closed(tracer, normal, is_long):
 
 def test_each_call_of_the_spawners_start_fails_closed(tracer, normal, is_long):
     try_each(tracer, normal, "start", choose("start", normal["start"].calls, is_long))
+
+
+def test_root_without_capabilities_is_refused():
+    """Rootless from there, code inside would have the uid of the host's root, whose processes no one counts."""
+    weak = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
+    done = subprocess.run([*weak, *Cove().argv("run", "-c", "print('ran')")], env=covetest.environment(),
+                          capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.returncode, done.stdout) == (covetest.EXIT_ISOLATION, "")
+    assert "root without its capabilities" in done.stderr
