@@ -279,8 +279,9 @@ int power_gain(struct power *out, struct error *err)
         /* Files that only root may touch would be the sandbox's own, and the kernel counts no
          * processes of root's, so that they could not be limited. */
         if (power.uid_count == 0 && is_root) {
-            error_set(err, ERROR_ISOLATION, "root without its capabilities, whose uid sandboxes "
-                                            "would have; run as another user");
+            error_set(err, ERROR_ISOLATION,
+                      "root without its capabilities, whose uid sandboxes "
+                      "would have; run as another user");
             err->sys_errno = EPERM;
             return -1;
         }
