@@ -26,6 +26,7 @@
 
 #define REMOVE_RETRY_MS 2
 #define MEMWATCH_MS     10
+#define EXIT_MISUSE     64
 
 enum phase { PHASE_NEW = 1 << 0, PHASE_READY = 1 << 1 };
 
@@ -433,32 +434,37 @@ static int read_options(struct option_set *set, struct host_options *options, in
     return 0;
 }
 
-int main(int argc, char **argv)
+static int serve(struct spawner *s, const struct host_options *options)
 {
-    struct host_options options = {0};
-    struct option_set set;
-    struct spawner *s = xcalloc(1, sizeof(*s));
-    s->phase = PHASE_NEW;
-    s->client_fd = SPAWN_CLIENT_FD;
-
-    if (read_options(&set, &options, argc, argv, &s->start_error) < 0) {
-        fprintf(stderr, "cove-spawner: %s\n", s->start_error.msg);
-        return 64;
-    }
     if (fcntl(SPAWN_CLIENT_FD, F_SETFD, FD_CLOEXEC) < 0) {
         fprintf(stderr, "cove-spawner: is started by cove, with a socket as fd %d\n",
                 SPAWN_CLIENT_FD);
-        return 64;
+        return EXIT_MISUSE;
     }
     int signals = watch_signals();
-    s->is_broken = signals < 0 || host_open(&s->host, &options, &s->start_error) < 0;
+    s->is_broken = signals < 0 || host_open(&s->host, options, &s->start_error) < 0;
     prctl(PR_SET_DUMPABLE, 0); /* not before: our own /proc files would no longer be ours */
 
     while (!s->is_stopping || s->sandboxes)
         turn(s, signals);
     host_close(&s->host);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct host_options options = {0};
+    struct option_set set;
+    struct spawner *s = xcalloc(1, sizeof(*s));
+    int status = EXIT_MISUSE;
+    s->phase = PHASE_NEW;
+    s->client_fd = SPAWN_CLIENT_FD;
+    if (read_options(&set, &options, argc, argv, &s->start_error) == 0)
+        status = serve(s, &options);
+    else
+        fprintf(stderr, "cove-spawner: %s\n", s->start_error.msg);
     option_set_release(&set);
     free(s->polls);
     free(s);
-    return 0;
+    return status;
 }
