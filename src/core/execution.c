@@ -110,6 +110,8 @@ static void finish(struct execution_run *run)
     guest_free(take_ptr(&run->guest));
 
     e->ended_ns = clock_wall_ns();
+    if (run->start_ns && e->duration_ms == 0) /* cut short between its start and its end */
+        e->duration_ms = (double)(clock_now_ns() - run->start_ns) / 1e6;
     if (e->error.msg[0]) {
         e->verdict = (struct verdict){.state = EXECUTION_LOST, .kind = REASON_INFRASTRUCTURE};
         snprintf(e->verdict.message, sizeof(e->verdict.message), "%.255s", e->error.msg);

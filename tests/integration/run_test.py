@@ -461,14 +461,19 @@ def check_shape(run):
         moment(artifact["modified_at"])
     assert list(run["usage"]) == ["cpu_ms", "peak_memory_bytes"]
     assert run["usage"]["cpu_ms"] >= 0 and type(run["usage"]["peak_memory_bytes"]) is int
-    assert moment(run["created_at"]) <= moment(run["started_at"]) <= moment(run["ended_at"])
-    assert 0 < run["duration_ms"] <= (moment(run["ended_at"]) - moment(run["created_at"])) * 1000 + 2
+    created, ended = moment(run["created_at"]), moment(run["ended_at"])
+    if run["started_at"] is None:
+        assert created <= ended and run["duration_ms"] == 0
+    else:
+        assert created <= moment(run["started_at"]) <= ended
+        assert 0 < run["duration_ms"] <= (ended - created) * 1000 + 2
     return run
 
 
 def test_json_of_a_good_run(cove):
     before = time.time()
     run = check_shape(cove.json("-c", "import sys; print('out'); print('err', file=sys.stderr)"))
+    assert run["started_at"] is not None
     assert (run["language"], run["state"], run["exit_code"], run["signal"]) == ("python", "completed", 0, None)
     assert (run["stdout"], run["stderr"], run["truncated"], run["artifacts"]) == ("out\n", "err\n", {}, [])
     assert before - 1 <= moment(run["created_at"]) <= moment(run["ended_at"]) <= time.time() + 1
@@ -535,6 +540,19 @@ def test_json_of_an_interrupt(cove):
     assert process.returncode == EXIT_INTERRUPTED
     run = check_shape(json.loads(out))
     assert (run["state"], run["reason"]["kind"]) == ("cancelled", "cancelled")
+
+
+def test_json_of_an_early_interrupt(cove):
+    """As soon as anything of the sandbox is there, before or after the program has started."""
+    for _ in range(10):
+        process = cove.start("run", "--json", "--timeout", "10m", "-c", "import time; time.sleep(1000)")
+        wait_for(lambda: any(len(covetest.status_of(p).get("NSpid", "").split()) > 1
+                             for p in covetest.descendants(process.pid)), "a process inside")
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=PATIENCE)
+        assert process.returncode == EXIT_INTERRUPTED
+        assert check_shape(json.loads(out))["state"] == "cancelled"
+    nothing_is_left()
 
 
 def test_json_of_output_beyond_what_is_kept(cove):
