@@ -80,8 +80,6 @@ int host_open(struct host *host, const struct host_options *options, struct erro
     unsigned trusted = find_trusted_stores(options);
     if (power_gain(&host->power, err) < 0)
         return -1;
-    if (veil_prepare(err) < 0)
-        return -1;
     open_stores(host,
                 trusted); /* in the mount namespace of our own: only its mounts can be cloned */
     unsigned slots = host->power.uid_count ? host->power.uid_count : SLOT_COUNT_MAX;
