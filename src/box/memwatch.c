@@ -29,16 +29,21 @@ static bool read_proc(const char *path, char *text, size_t size)
     return true;
 }
 
-/* statm: size resident shared ...; resident without shared is anonymous. */
-static uint64_t anonymous_bytes(pid_t pid)
+/* One line of /proc/PID/status, "Name:   N kB". */
+static uint64_t status_bytes(const char *status, const char *name)
 {
-    char path[48], text[128];
-    unsigned long size, resident, shared;
-    snprintf(path, sizeof(path), "/proc/%d/statm", pid);
-    if (!read_proc(path, text, sizeof(text)) ||
-        sscanf(text, "%lu %lu %lu", &size, &resident, &shared) != 3 || resident < shared)
+    const char *line = strstr(status, name);
+    return line ? strtoull(line + strlen(name), NULL, 10) * KIB : 0;
+}
+
+/* Anonymous memory, and what is shared but stands in no file of the storage. */
+static uint64_t own_bytes(pid_t pid)
+{
+    char path[48], text[4096];
+    snprintf(path, sizeof(path), "/proc/%d/status", pid);
+    if (!read_proc(path, text, sizeof(text)))
         return 0;
-    return (uint64_t)(resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
+    return status_bytes(text, "\nRssAnon:") + status_bytes(text, "\nRssShmem:");
 }
 
 /* Adds the children of one thread to the list. */
@@ -48,7 +53,10 @@ static size_t add_children(pid_t pid, const char *thread, pid_t *list, size_t co
     snprintf(path, sizeof(path), "/proc/%d/task/%s/children", pid, thread);
     if (!read_proc(path, text, sizeof(text)))
         return count;
-    for (char *save = NULL, *word = strtok_r(text, " ", &save); word && count < PIDS_MAX;
+    char *end = strrchr(text, ' '); /* each is followed by one: a number cut short is not */
+    if (end)
+        *end = '\0';
+    for (char *save = NULL, *word = strtok_r(text, " ", &save); end && word && count < PIDS_MAX;
          word = strtok_r(NULL, " ", &save)) {
         uint64_t child;
         if (parse_u64(word, &child))
@@ -80,7 +88,7 @@ uint64_t memwatch_sum(pid_t init, int storage_fd)
     struct statfs fs;
     list[0] = init;
     for (size_t i = 0; i < count; i++) {
-        sum += anonymous_bytes(list[i]);
+        sum += own_bytes(list[i]);
         count = add_all_children(list[i], list, count);
     }
     if (fstatfs(storage_fd, &fs) == 0)
