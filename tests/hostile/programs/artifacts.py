@@ -1,5 +1,5 @@
-"""C105: what a program may leave for the host to fetch: links out of the workspace, files that block,
-awkward names."""
+"""C105: what a program may leave for the host to fetch: links out of the workspace, files that
+block, awkward names."""
 import os
 import socket
 
