@@ -20,6 +20,7 @@
 #include "base/strbuf.h"
 
 #define PATH_MAX_BYTES (TREE_DEPTH_MAX * 256)
+#define OPEN_TRIES     1000
 
 struct frame {
     int fd;
@@ -58,10 +59,15 @@ static void walk_free(struct walk *walk)
 }
 SCOPED_DEFINE(walk)
 
+/* A rename or mount anywhere on the host, while the kernel walks a "..", makes it answer EAGAIN. */
 static int open_resolved(int dir_fd, const char *path, int flags, uint64_t resolve)
 {
     struct open_how how = {.flags = (uint64_t)(flags | O_CLOEXEC), .resolve = resolve};
-    return (int)syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
+    int fd, tries = 0;
+    do
+        fd = (int)syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
+    while (fd < 0 && errno == EAGAIN && ++tries < OPEN_TRIES);
+    return fd;
 }
 
 int tree_open(int dir_fd, const char *path, int flags)

@@ -4,9 +4,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/memory.h"
@@ -171,6 +173,33 @@ static void test_open(void **state)
     tree_end(&tree);
 }
 
+/* Somebody else renames all the time, which the kernel must take for a possible way out. */
+static void test_open_busy(void **state)
+{
+    (void)state;
+    struct tree tree = tree_make();
+    assert_int_equal(mkdirat(tree.fd, "in", 0755), 0);
+    assert_int_equal(mkdirat(tree.fd, "there", 0755), 0);
+    touch(tree.fd, "in/file");
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    while (pid == 0) {
+        renameat(tree.fd, "there", tree.fd, "back");
+        renameat(tree.fd, "back", tree.fd, "there");
+    }
+    int failures = 0;
+    for (int i = 0; i < 20000; i++) {
+        int fd = tree_open(tree.fd, "in/../in/../in/file", O_RDONLY);
+        failures += fd < 0;
+        if (fd >= 0)
+            close(fd);
+    }
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_int_equal(failures, 0);
+    tree_end(&tree);
+}
+
 int main(void)
 {
     static struct check check;
@@ -178,5 +207,6 @@ int main(void)
     check_one(&check, "refuses to walk a tree that is too deep, but removes it", test_deep);
     check_one(&check, "removes closed folders, and nothing through a link", test_remove);
     check_rows(&check, open_cases, test_open);
+    check_one(&check, "a busy host is no reason to fail", test_open_busy);
     return check_run(&check, "image_tree");
 }
