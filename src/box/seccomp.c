@@ -50,7 +50,7 @@ static uint32_t answer_errno(int error)
     return SECCOMP_RET_ERRNO | ((uint32_t)error & SECCOMP_RET_DATA);
 }
 
-static struct range range_of(int number, const struct seccomp_rule *rule)
+static struct range range_of(int number, const struct seccomp_rule *rule, bool has_memory_cgroup)
 {
     struct range r = {.first = (uint16_t)number, .answer = answer_errno(ENOSYS)};
     if (!rule)
@@ -58,6 +58,10 @@ static struct range range_of(int number, const struct seccomp_rule *rule)
     switch (rule->action) {
     case SECCOMP_ALLOW:
         r.answer = SECCOMP_RET_ALLOW;
+        break;
+    case SECCOMP_ALLOW_COUNTED:
+        if (has_memory_cgroup)
+            r.answer = SECCOMP_RET_ALLOW;
         break;
     case SECCOMP_REFUSE:
         r.answer = answer_errno(rule->error);
@@ -70,13 +74,13 @@ static struct range range_of(int number, const struct seccomp_rule *rule)
     return r;
 }
 
-static void find_ranges(struct compiler *c)
+static void find_ranges(struct compiler *c, bool has_memory_cgroup)
 {
     const struct seccomp_rule *rules[NUMBERS_MAX] = {NULL};
     for (size_t i = 0; i < seccomp_rule_count; i++)
         rules[seccomp_rules[i].number] = &seccomp_rules[i];
     for (int number = 0; number < NUMBERS_MAX; number++) {
-        struct range r = range_of(number, rules[number]);
+        struct range r = range_of(number, rules[number], has_memory_cgroup);
         const struct range *last = c->range_count ? &c->ranges[c->range_count - 1] : NULL;
         if (!last || last->rule || r.rule || last->answer != r.answer)
             c->ranges[c->range_count++] = r;
@@ -127,10 +131,10 @@ static void emit_search(struct compiler *c, size_t first, size_t count)
     emit_search(c, first + half, count - half);
 }
 
-size_t seccomp_compile(struct sock_filter filter[SECCOMP_FILTER_MAX])
+size_t seccomp_compile(struct sock_filter filter[SECCOMP_FILTER_MAX], bool has_memory_cgroup)
 {
     struct compiler c = {.filter = filter};
-    find_ranges(&c);
+    find_ranges(&c, has_memory_cgroup);
 
     emit(&c, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), 0, 0);
     emit(&c, BPF_JMP | BPF_JEQ | BPF_K, NATIVE_ARCH, 1, 0);

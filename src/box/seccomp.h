@@ -18,9 +18,10 @@
 
 enum seccomp_action {
     SECCOMP_ALLOW,
-    SECCOMP_REFUSE,      /* answers `error`; 0 pretends success without doing anything */
-    SECCOMP_ALLOW_CASES, /* allowed when one of the cases holds, else `error` */
-    SECCOMP_REFUSE_CASES /* `error` when one of the cases holds, else allowed */
+    SECCOMP_ALLOW_COUNTED, /* where a memory cgroup counts what it makes, else ENOSYS */
+    SECCOMP_REFUSE,        /* answers `error`; 0 pretends success without doing anything */
+    SECCOMP_ALLOW_CASES,   /* allowed when one of the cases holds, else `error` */
+    SECCOMP_REFUSE_CASES   /* `error` when one of the cases holds, else allowed */
 };
 
 /* (low 32 bits of argument `arg` & mask) == value. The kernel reads these arguments as int, so
@@ -51,7 +52,7 @@ extern const struct seccomp_rule seccomp_rules[];
 extern const size_t seccomp_rule_count;
 
 /* Fills `filter` and answers the number of instructions. Allocates nothing. */
-size_t seccomp_compile(struct sock_filter filter[SECCOMP_FILTER_MAX]);
+size_t seccomp_compile(struct sock_filter filter[SECCOMP_FILTER_MAX], bool has_memory_cgroup);
 
 /* Puts the filter on this process; needs no_new_privs. 0, or -1 with errno. */
 MUST_CHECK int seccomp_apply(const struct sock_filter *filter, size_t len);

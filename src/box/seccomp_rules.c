@@ -106,6 +106,10 @@ static const struct seccomp_case personality_plain[] = {ONE(0, ALL, 0), ONE(0, A
     {                                                                                              \
 #call, SYS_##call, SECCOMP_ALLOW, 0, NULL, NULL, 0                                         \
     }
+#define COUNTED(call, why)                                                                         \
+    {                                                                                              \
+#call, SYS_##call, SECCOMP_ALLOW_COUNTED, ENOSYS, why, NULL, 0                             \
+    }
 #define REFUSE(call, error, why)                                                                   \
     {                                                                                              \
 #call, SYS_##call, SECCOMP_REFUSE, error, why, NULL, 0                                     \
@@ -190,7 +194,7 @@ const struct seccomp_rule seccomp_rules[] = {
     ALLOW(inotify_add_watch),
     ALLOW(inotify_rm_watch),
     ALLOW(pipe2),
-    ALLOW(memfd_create),
+
     ALLOW(eventfd2),
     ALLOW(signalfd4),
     REFUSE_IF(ioctl, ioctl_bad, EPERM, "types into or re-wires a terminal"),
@@ -214,6 +218,10 @@ const struct seccomp_rule seccomp_rules[] = {
     ALLOW(pkey_mprotect),
     ALLOW(pkey_alloc),
     ALLOW(pkey_free),
+
+    /* Memory that no process has to map: without a cgroup nothing would count it. */
+    COUNTED(memfd_create, "memory that only a cgroup counts"),
+    COUNTED(shmget, "memory that only a cgroup counts"),
 
     /* processes and threads */
     ALLOW_IF(clone, clone_plain, EPERM, "no new namespaces"),
@@ -327,7 +335,6 @@ const struct seccomp_rule seccomp_rules[] = {
     ALLOW(getsockopt),
 
     /* System V and POSIX messages: private to the ipc namespace */
-    ALLOW(shmget),
     ALLOW(shmat),
     ALLOW(shmctl),
     ALLOW(shmdt),

@@ -26,8 +26,8 @@ struct collect_order {
     void *ctx;
 };
 
-MUST_CHECK int collect_new(struct collect **out, struct loop *loop, const struct collect_order *order,
-                           struct error *err);
+MUST_CHECK int collect_new(struct collect **out, struct loop *loop,
+                           const struct collect_order *order, struct error *err);
 void collect_free(struct collect *collect);
 
 /* cove-init says that its worker has ended (GUEST_FILES_DONE). */

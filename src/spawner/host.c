@@ -89,7 +89,8 @@ int host_open(struct host *host, const struct host_options *options, struct erro
         return -1;
     cgroup_tree_open(&host->cgroups, options->cgroup_parent, host->power.is_rootless);
     cgroup_tree_each(&host->cgroups, remove_stale, host);
-    host->filter_len = seccomp_compile(host->filter);
+    host->filter_len =
+        seccomp_compile(host->filter, cgroup_tree_has(&host->cgroups, CGROUP_MEMORY));
     return 0;
 }
 

@@ -87,6 +87,8 @@ static bool case_holds(const struct seccomp_case *c, const uint64_t args[ARGS])
     return true;
 }
 
+static bool has_memory_cgroup = true; /* what the filter was compiled for */
+
 /* What the table says, read row by row. */
 static uint32_t expected(const struct seccomp_rule *rule, const uint64_t args[ARGS])
 {
@@ -99,6 +101,8 @@ static uint32_t expected(const struct seccomp_rule *rule, const uint64_t args[AR
     switch (rule->action) {
     case SECCOMP_ALLOW:
         return SECCOMP_RET_ALLOW;
+    case SECCOMP_ALLOW_COUNTED:
+        return has_memory_cgroup ? SECCOMP_RET_ALLOW : refused;
     case SECCOMP_REFUSE:
         return refused;
     case SECCOMP_ALLOW_CASES:
@@ -514,6 +518,17 @@ static void test_int80(void **state)
 }
 #endif
 
+static void test_uncounted_memory(void **state)
+{
+    filter_len = seccomp_compile(filter, has_memory_cgroup = false);
+    const struct seccomp_data memfd = {.nr = SYS_memfd_create, .arch = NATIVE_ARCH};
+    const struct seccomp_data shm = {.nr = SYS_shmget, .arch = NATIVE_ARCH};
+    assert_int_equal(interpret(&memfd), SECCOMP_RET_ERRNO | ENOSYS);
+    assert_int_equal(interpret(&shm), SECCOMP_RET_ERRNO | ENOSYS);
+    test_every_number(state);
+    filter_len = seccomp_compile(filter, has_memory_cgroup = true);
+}
+
 static void test_needs_no_new_privs(void **state)
 {
     (void)state;
@@ -532,13 +547,15 @@ static void test_needs_no_new_privs(void **state)
 int main(void)
 {
     struct check check = {.count = 0};
-    filter_len = seccomp_compile(filter);
+    filter_len = seccomp_compile(filter, true);
     check_one(&check, "the table holds no number twice and fits the filter", test_table);
     check_one(&check, "every call of the kernel's headers is in the table", test_complete);
     check_one(&check, "the filter answers every number as the table says", test_every_number);
     check_one(&check, "each case holds, and not with one bit wrong", test_every_case);
     check_one(&check, "x32 calls and numbers beyond the table are unknown", test_high_numbers);
     check_one(&check, "a call of another architecture kills", test_foreign_arch);
+    check_one(&check, "without a cgroup there is no memory that it alone would count",
+              test_uncounted_memory);
     check_one(&check, "a signal handler can return", test_sigreturn);
 #ifdef __x86_64__
     check_one(&check, "the 32-bit gate kills, whatever SIGSYS is set to", test_int80);
