@@ -113,8 +113,10 @@ def test_finds_a_cgroup(base):
 
 
 def test_finds_a_process_that_hides_in_a_cgroup(base):
-    tops = [m[1] for m in host.mounts() if m[2] in ("cgroup", "cgroup2")]
-    parent = f"{tops[0]}/cove"
+    tops = sorted(m[1] for m in host.mounts() if m[2] in ("cgroup", "cgroup2"))
+    # A new cpuset has no processors yet, so nothing can join it.
+    top = next(top for top in tops if not os.path.exists(f"{top}/cpuset.cpus"))
+    parent = f"{top}/cove"
     had_parent = os.path.isdir(parent)
     os.makedirs(f"{parent}/hostile-self-test")
     child = subprocess.Popen(["sleep", "60"])
