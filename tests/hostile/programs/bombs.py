@@ -30,7 +30,7 @@ elif MODE == "exit-hooks":
     import os
     import signal
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    atexit.register(lambda: [os.fork() for _ in range(3)] and [None for _ in iter(int, 1)])
+    atexit.register(lambda: [os.fork() for _ in range(3)] and any(False for _ in iter(int, 1)))
 elif MODE == "chain":
     error = None
     for i in range(100000):

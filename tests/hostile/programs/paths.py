@@ -41,7 +41,7 @@ HOST = """/etc/shadow /etc/gshadow /etc/shadow- /etc/sudoers /etc/ssh /etc/ssh/s
     /var/run/docker.sock /var/lib/docker /var/lib/kubelet /var/lib/cove /var/lib/containerd
     /var/log /var/log/syslog /var/log/journal /var/spool/cron /var/backups /var/mail /boot
     /boot/grub/grub.cfg /srv /media /mnt /opt /lost+found /host /rootfs /hostfs /old_root
-    /.oldroot /put_old /.pivot_root /.dockerenv /work /vagrant /data/docker /snap /swapfile
+    /.oldroot /put_old /.pivot_root /.dockerenv /vagrant /data/docker /snap /swapfile
     /proc/1/root/etc/shadow /proc/1/root /proc/1/cwd /proc/self/root/../etc/shadow
     /proc/thread-self/root/../../root /dev/fd/3 /dev/fd/10 /proc/self/fd/3/ /proc/self/fd/7/../.."""
 
