@@ -33,6 +33,13 @@ def clean_host():
         covetest.remove_groups()
 
 
+@pytest.fixture(autouse=True)
+def no_runs_left():
+    """One failure must not make others of those that look for leftovers."""
+    yield
+    covetest.end_started()
+
+
 @pytest.fixture
 def cove():
     return covetest.Cove()

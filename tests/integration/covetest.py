@@ -49,6 +49,25 @@ def environment(home="/nonexistent", **more):
     return kept | more
 
 
+started = []  # processes that the current test has begun
+
+
+def end_started():
+    """Ends what a test left running, which can only be one that failed."""
+    while started:
+        process = started.pop()
+        if process.poll() is None:
+            process.terminate()  # so that it takes its sandbox with it
+            try:
+                process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe:
+                pipe.close()
+
+
 class Cove:
     """The programs of one build, and as whom they are started."""
 
@@ -67,7 +86,9 @@ class Cove:
     def start(self, *args, env=None, **kwargs):
         kwargs = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE,
                   "cwd": self.cwd} | kwargs
-        return subprocess.Popen(self.argv(*args), env=environment(self.home, **(env or {})), **kwargs)
+        process = subprocess.Popen(self.argv(*args), env=environment(self.home, **(env or {})), **kwargs)
+        started.append(process)
+        return process
 
     def __call__(self, *args, env=None, seconds=PATIENCE, **kwargs):
         """Runs it to its end; text unless text=False."""

@@ -41,6 +41,8 @@ HARMLESS = [
     ("create", "openat", r"(usage|oom_control|pids\.events|pids\.current|memory\.(peak|events)|cpu\.stat)", STATISTICS),
     ("create", "read", "", STATISTICS),
     ("start", "close", "", CLOSE),
+    ("start", "openat", "/proc/self/uid_map", "root is taken for the machine's when the map does not tell"),
+    ("start", "read", "uid_map", "root is taken for the machine's when the map does not tell"),
     ("start", "getrandom", "", "which slot is tried first"),
     ("start", "openat", r'"\."', LEFTOVERS),
     ("start", "newfstatat", "cgroup", LEFTOVERS),
