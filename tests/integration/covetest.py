@@ -74,7 +74,8 @@ class Cove:
     def __init__(self, build=BUILD, user=None, cwd="/"):
         self.program, self.user, self.cwd = build / "cove", user, cwd
         self.spawner = build / "cove-spawner"
-        self.home = pwd.getpwnam(user).pw_dir if user else "/nonexistent"
+        # Root keeps its state elsewhere, and its own configuration must not matter here.
+        self.home = pwd.getpwnam(user).pw_dir if user else "/nonexistent" if IS_ROOT else os.environ["HOME"]
 
     def argv(self, *args):
         prefix = []

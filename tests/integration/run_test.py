@@ -527,7 +527,9 @@ def test_json_of_a_full_disk(cove):
 def test_json_of_too_many_processes(cove):
     code = "import os, time\nfor i in range(100):\n    if os.fork() == 0: time.sleep(1000)"
     run = check_shape(cove.json("--pids", "20", "-c", code, status=1))
-    assert (run["reason"]["kind"], run["reason"]["limit"]) == ("pids", 20)
+    assert "Resource temporarily unavailable" in run["stderr"]
+    if covetest.IS_ROOT:  # else there may be no cgroup that counts refusals
+        assert (run["reason"]["kind"], run["reason"]["limit"]) == ("pids", 20)
 
 
 # A program that no interrupt escapes: python may swallow one while it starts.
