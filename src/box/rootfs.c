@@ -130,13 +130,15 @@ static const struct {
     {"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"},
 };
 
-/* Rootless, device nodes cannot be made; the host's own are mounted over empty files instead. */
+/* Rootless, device nodes cannot be made; the host's own are mounted over empty files instead. Read-
+ * only: that keeps their times and modes, and a device can be written all the same. */
 static int bind_device(int dev_fd, const char *name)
 {
     char path[32];
     snprintf(path, sizeof(path), "/dev/%s", name);
     scoped_fd int node = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    if (node < 0 || set_flags(node, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC) < 0 ||
+    if (node < 0 ||
+        set_flags(node, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC) < 0 ||
         mknodat(dev_fd, name, S_IFREG | 0666, 0) < 0)
         return -1;
     return attach(node, dev_fd, name);

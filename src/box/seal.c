@@ -75,6 +75,25 @@ static int step_hostname(struct seal *s)
     return sethostname("cove", 4) < 0 || setdomainname("", 0) < 0 ? -1 : 0;
 }
 
+static void write_sysctl(const char *path, const char *text)
+{
+    scoped_fd int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd >= 0)
+        (void)!write(fd, text, strlen(text));
+}
+
+/* Where no cgroup counts them, buffers that TCP would let grow to megabytes stay small. Done
+ * through the host's /proc, which shows the settings of our own network namespace; as good as the
+ * host lets us. */
+static int step_network(struct seal *s)
+{
+    if (s->plan->has_memory_cgroup)
+        return 0;
+    write_sysctl("/proc/sys/net/ipv4/tcp_rmem", "4096 65536 65536");
+    write_sysctl("/proc/sys/net/ipv4/tcp_wmem", "4096 65536 65536");
+    return 0;
+}
+
 static int step_loopback(struct seal *s)
 {
     (void)s;
@@ -269,6 +288,7 @@ static const struct {
     {"join cgroup", -1, step_cgroup},
     {"cgroup namespace", LAYER_CGROUP_NS, step_cgroup_ns},
     {"new session", -1, step_session},
+    {"network settings", -1, step_network},
     {"root file system", LAYER_ROOT, step_rootfs},
     {"host name", -1, step_hostname},
     {"loopback", -1, step_loopback},

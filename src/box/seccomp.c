@@ -70,6 +70,10 @@ static struct range range_of(int number, const struct seccomp_rule *rule, bool h
     case SECCOMP_REFUSE_CASES:
         r.rule = rule;
         break;
+    case SECCOMP_REFUSE_CASES_UNCOUNTED:
+        r.answer = SECCOMP_RET_ALLOW;
+        r.rule = has_memory_cgroup ? NULL : rule;
+        break;
     }
     return r;
 }
@@ -94,8 +98,9 @@ static void emit_case(struct compiler *c, const struct seccomp_case *sc, uint32_
         const struct seccomp_test *t = &sc->tests[i];
         uint8_t left =
             (uint8_t)(sc->count - i - 1); /* tests behind this one, 3 instructions each */
+        size_t word = 2 * (size_t)t->arg + t->is_upper; /* both machines are little-endian */
         emit(c, BPF_LD | BPF_W | BPF_ABS,
-             (uint32_t)(offsetof(struct seccomp_data, args) + t->arg * sizeof(uint64_t)), 0, 0);
+             (uint32_t)(offsetof(struct seccomp_data, args) + word * sizeof(uint32_t)), 0, 0);
         emit(c, BPF_ALU | BPF_AND | BPF_K, t->mask, 0, 0);
         emit(c, BPF_JMP | BPF_JEQ | BPF_K, t->value, 0, (uint8_t)(3 * left + 1));
     }

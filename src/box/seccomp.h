@@ -13,23 +13,25 @@
 #include "base/macros.h"
 
 #define SECCOMP_FILTER_MAX 1024 /* instructions; the kernel takes 4096 */
-#define SECCOMP_TESTS_MAX  3    /* tests that must all hold */
+#define SECCOMP_TESTS_MAX  4    /* tests that must all hold */
 #define SECCOMP_CASES_MAX  24   /* alternatives of one rule */
 
 enum seccomp_action {
     SECCOMP_ALLOW,
-    SECCOMP_ALLOW_COUNTED, /* where a memory cgroup counts what it makes, else ENOSYS */
-    SECCOMP_REFUSE,        /* answers `error`; 0 pretends success without doing anything */
-    SECCOMP_ALLOW_CASES,   /* allowed when one of the cases holds, else `error` */
-    SECCOMP_REFUSE_CASES   /* `error` when one of the cases holds, else allowed */
+    SECCOMP_ALLOW_COUNTED,         /* where a memory cgroup counts what it makes, else ENOSYS */
+    SECCOMP_REFUSE,                /* answers `error`; 0 pretends success without doing anything */
+    SECCOMP_ALLOW_CASES,           /* allowed when one of the cases holds, else `error` */
+    SECCOMP_REFUSE_CASES,          /* `error` when one of the cases holds, else allowed */
+    SECCOMP_REFUSE_CASES_UNCOUNTED /* the same, but only where no memory cgroup counts */
 };
 
-/* (low 32 bits of argument `arg` & mask) == value. The kernel reads these arguments as int, so
- * what stands in the upper half must not matter. */
+/* (low 32 bits of argument `arg` & mask) == value. The kernel reads most arguments as int, so what
+ * stands in the upper half must not matter; of a pointer it does, and gets a test of its own. */
 struct seccomp_test {
     uint8_t arg;
     uint32_t mask;
     uint32_t value;
+    bool is_upper; /* the upper 32 bits instead */
 };
 
 struct seccomp_case {

@@ -52,7 +52,17 @@ static const struct seccomp_case socket_kinds[] = {
     THREE(0, ALL, AF_INET6, 1, 0xf, SOCK_DGRAM, 2, ALL, 17),
 };
 
-static const struct seccomp_case socketpair_kinds[] = {ONE(0, ALL, AF_UNIX)};
+static const struct seccomp_case socketpair_kinds[] = {
+    TWO(0, ALL, AF_UNIX, 1, 0xf, SOCK_STREAM),
+    TWO(0, ALL, AF_UNIX, 1, 0xf, SOCK_DGRAM),
+    TWO(0, ALL, AF_UNIX, 1, 0xf, SOCK_SEQPACKET),
+};
+
+/* Larger buffers of a socket: memory that stands in no process. */
+static const struct seccomp_case buffer_sizes[] = {
+    TWO(1, ALL, SOL_SOCKET, 2, ALL, SO_SNDBUF),
+    TWO(1, ALL, SOL_SOCKET, 2, ALL, SO_RCVBUF),
+};
 
 /* Ways to type into a terminal, or to change what it is. */
 static const struct seccomp_case ioctl_bad[] = {
@@ -92,11 +102,25 @@ static const struct seccomp_case core_limit[] = {ONE(0, ALL, RLIMIT_CORE)};
 #define OWN_LIMIT(resource) TWO(0, ALL, 0, 1, ALL, resource)
 
 static const struct seccomp_case own_limits[] = {
-    OWN_LIMIT(RLIMIT_CPU),    OWN_LIMIT(RLIMIT_FSIZE),      OWN_LIMIT(RLIMIT_DATA),
-    OWN_LIMIT(RLIMIT_STACK),  OWN_LIMIT(RLIMIT_RSS),        OWN_LIMIT(RLIMIT_NPROC),
-    OWN_LIMIT(RLIMIT_NOFILE), OWN_LIMIT(RLIMIT_MEMLOCK),    OWN_LIMIT(RLIMIT_AS),
-    OWN_LIMIT(RLIMIT_LOCKS),  OWN_LIMIT(RLIMIT_SIGPENDING), OWN_LIMIT(RLIMIT_MSGQUEUE),
-    OWN_LIMIT(RLIMIT_NICE),   OWN_LIMIT(RLIMIT_RTPRIO),     OWN_LIMIT(RLIMIT_RTTIME),
+    /* Reading the core limit is fine: no new one, in both halves of its pointer. */
+    {.tests =
+         {{0, ALL, 0, false}, {1, ALL, RLIMIT_CORE, false}, {2, ALL, 0, false}, {2, ALL, 0, true}},
+     .count = 4},
+    OWN_LIMIT(RLIMIT_CPU),
+    OWN_LIMIT(RLIMIT_FSIZE),
+    OWN_LIMIT(RLIMIT_DATA),
+    OWN_LIMIT(RLIMIT_STACK),
+    OWN_LIMIT(RLIMIT_RSS),
+    OWN_LIMIT(RLIMIT_NPROC),
+    OWN_LIMIT(RLIMIT_NOFILE),
+    OWN_LIMIT(RLIMIT_MEMLOCK),
+    OWN_LIMIT(RLIMIT_AS),
+    OWN_LIMIT(RLIMIT_LOCKS),
+    OWN_LIMIT(RLIMIT_SIGPENDING),
+    OWN_LIMIT(RLIMIT_MSGQUEUE),
+    OWN_LIMIT(RLIMIT_NICE),
+    OWN_LIMIT(RLIMIT_RTPRIO),
+    OWN_LIMIT(RLIMIT_RTTIME),
 };
 
 /* 0xffffffff asks, 0 is plain Linux; the others switch off address randomisation and worse. */
@@ -109,6 +133,10 @@ static const struct seccomp_case personality_plain[] = {ONE(0, ALL, 0), ONE(0, A
 #define COUNTED(call, why)                                                                         \
     {                                                                                              \
 #call, SYS_##call, SECCOMP_ALLOW_COUNTED, ENOSYS, why, NULL, 0                             \
+    }
+#define REFUSE_IF_UNCOUNTED(call, list, error, why)                                                \
+    {                                                                                              \
+#call, SYS_##call, SECCOMP_REFUSE_CASES_UNCOUNTED, error, why, list, ARRAY_LEN(list)       \
     }
 #define REFUSE(call, error, why)                                                                   \
     {                                                                                              \
@@ -219,9 +247,12 @@ const struct seccomp_rule seccomp_rules[] = {
     ALLOW(pkey_alloc),
     ALLOW(pkey_free),
 
-    /* Memory that no process has to map: without a cgroup nothing would count it. */
+    /* Memory that stands in no process: without a cgroup nothing would count it. */
+    REFUSE_IF_UNCOUNTED(setsockopt, buffer_sizes, 0, "memory that only a cgroup counts"),
     COUNTED(memfd_create, "memory that only a cgroup counts"),
     COUNTED(shmget, "memory that only a cgroup counts"),
+    COUNTED(msgget, "memory that only a cgroup counts"),
+    COUNTED(semget, "memory that only a cgroup counts"),
 
     /* processes and threads */
     ALLOW_IF(clone, clone_plain, EPERM, "no new namespaces"),
@@ -331,18 +362,15 @@ const struct seccomp_rule seccomp_rules[] = {
     ALLOW(sendmmsg),
     ALLOW(recvmmsg),
     ALLOW(shutdown),
-    ALLOW(setsockopt),
     ALLOW(getsockopt),
 
     /* System V and POSIX messages: private to the ipc namespace */
     ALLOW(shmat),
     ALLOW(shmctl),
     ALLOW(shmdt),
-    ALLOW(semget),
     ALLOW(semop),
     ALLOW(semctl),
     ALLOW(semtimedop),
-    ALLOW(msgget),
     ALLOW(msgsnd),
     ALLOW(msgrcv),
     ALLOW(msgctl),

@@ -81,7 +81,9 @@ static const struct seccomp_rule *rule_of(int number)
 static bool case_holds(const struct seccomp_case *c, const uint64_t args[ARGS])
 {
     for (size_t i = 0; i < c->count; i++) {
-        if (((uint32_t)args[c->tests[i].arg] & c->tests[i].mask) != c->tests[i].value)
+        const struct seccomp_test *t = &c->tests[i];
+        uint32_t half = (uint32_t)(args[t->arg] >> (t->is_upper ? 32 : 0));
+        if ((half & t->mask) != t->value)
             return false;
     }
     return true;
@@ -109,6 +111,8 @@ static uint32_t expected(const struct seccomp_rule *rule, const uint64_t args[AR
         return holds ? SECCOMP_RET_ALLOW : refused;
     case SECCOMP_REFUSE_CASES:
         return holds ? refused : SECCOMP_RET_ALLOW;
+    case SECCOMP_REFUSE_CASES_UNCOUNTED:
+        return holds && !has_memory_cgroup ? refused : SECCOMP_RET_ALLOW;
     }
     return SECCOMP_RET_KILL_PROCESS;
 }
@@ -135,7 +139,8 @@ static void fill_args(uint64_t args[ARGS], uint64_t value)
 /* The value that satisfies a test, with the bits that it does not look at taken from `other`. */
 static uint64_t hit(const struct seccomp_test *t, uint64_t other)
 {
-    return (other & ~(uint64_t)t->mask) | t->value;
+    unsigned shift = t->is_upper ? 32 : 0;
+    return (other & ~((uint64_t)t->mask << shift)) | (uint64_t)t->value << shift;
 }
 
 /* Every bit of every argument that a case looks at, wrong once, and the case itself. */
@@ -144,7 +149,7 @@ static void try_case(int number, const struct seccomp_case *c, uint64_t filling)
     uint64_t args[ARGS];
     fill_args(args, filling);
     for (size_t i = 0; i < c->count; i++)
-        args[c->tests[i].arg] = hit(&c->tests[i], filling);
+        args[c->tests[i].arg] = hit(&c->tests[i], args[c->tests[i].arg]);
     assert_true(case_holds(c, args));
     compare(number, args);
     for (size_t i = 0; i < c->count; i++) {
@@ -221,8 +226,9 @@ static void test_table(void **state)
     assert_true(filter_len < SECCOMP_FILTER_MAX);
     for (size_t i = 0; i < seccomp_rule_count; i++) {
         const struct seccomp_rule *rule = &seccomp_rules[i];
-        bool has_cases =
-            rule->action == SECCOMP_ALLOW_CASES || rule->action == SECCOMP_REFUSE_CASES;
+        bool has_cases = rule->action == SECCOMP_ALLOW_CASES ||
+                         rule->action == SECCOMP_REFUSE_CASES ||
+                         rule->action == SECCOMP_REFUSE_CASES_UNCOUNTED;
         assert_ptr_equal(rule_of(rule->number), rule); /* no number twice */
         assert_in_range(rule->number, 0, 1023);
         assert_in_range(rule->error, 0, 133);
@@ -526,6 +532,7 @@ static void test_uncounted_memory(void **state)
     assert_int_equal(interpret(&memfd), SECCOMP_RET_ERRNO | ENOSYS);
     assert_int_equal(interpret(&shm), SECCOMP_RET_ERRNO | ENOSYS);
     test_every_number(state);
+    test_every_case(state);
     filter_len = seccomp_compile(filter, has_memory_cgroup = true);
 }
 
