@@ -175,8 +175,11 @@ def uids_of(pid):
 
 
 def children_of(pid):
-    return [int(word) for path in pathlib.Path(f"/proc/{pid}/task").glob("*/children")
-            for word in read_text(path).split()]
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:  # it is gone
+        return []
+    return [int(word) for thread in threads for word in read_text(f"/proc/{pid}/task/{thread}/children").split()]
 
 
 def descendants(pid):
@@ -225,7 +228,7 @@ def cgroup_mounts():
 
 def sandbox_groups(parent=CGROUP_PARENT):
     return [path for top in cgroup_mounts() if (top / parent).is_dir()
-            for path in (top / parent).iterdir() if path.is_dir()]
+            for path in (top / parent).iterdir() if path.is_dir()]  # the parent stays as long as the tests run
 
 
 def remove_groups(parent=CGROUP_PARENT):

@@ -252,19 +252,28 @@ def choose(role, calls, is_long):
     return sorted(chosen, key=lambda call: call.index)
 
 
-def fail_one(tracer, role, call):
-    """Makes exactly this call fail; what other processes of the host do may shift the count by one."""
+def place_of(call, calls, usual):
+    """Where this call is in another run's list: the same kind, for the same time."""
+    turn = sum(other.shape == call.shape for other in usual[:call.index])
+    same = [other.index for other in calls if other.shape == call.shape]
+    return same[turn] if turn < len(same) else call.index
+
+
+def fail_one(tracer, role, call, usual):
+    """Makes exactly this call fail; what others do on the host (a slot that is taken) may shift the count."""
+    index = call.index
     for _ in range(10):
-        outcome = tracer.run(role, call.index)
-        if call.index < len(outcome.calls) and outcome.calls[call.index].shape == call.shape:
+        outcome = tracer.run(role, index)
+        if index < len(outcome.calls) and outcome.calls[index].shape == call.shape:
             return outcome
-    raise AssertionError(f"{call} is not made again; now it is {outcome.calls[call.index:call.index + 1]}")
+        index = place_of(call, tracer.run(role).calls, usual)
+    raise AssertionError(f"{call} is not made again; now it is {outcome.calls[index] if outcome.calls else None}")
 
 
 def try_each(tracer, normal, role, calls):
     wrong = []
     for call in calls:
-        outcome = fail_one(tracer, role, call)
+        outcome = fail_one(tracer, role, call, normal[role].calls)
         why = complaint(role, call, outcome, normal)
         if why:
             wrong.append(f"{call}: {why}")
