@@ -69,8 +69,7 @@ int error_sys(struct error *err, const char *fmt, ...)
     int n = vsnprintf(err->msg, sizeof(err->msg), fmt, args);
     va_end(args);
 
-    char words[128];
-    const char *text = strerror_r(saved, words, sizeof(words));
+    const char *text = strerror(saved); /* a constant for every known number, in glibc and musl */
     if (n >= 0 && (size_t)n + 3 < sizeof(err->msg)) {
         snprintf(err->msg + n, sizeof(err->msg) - (size_t)n, ": %s", text);
         err->msg[n + 2] = (char)tolower((unsigned char)err->msg[n + 2]);

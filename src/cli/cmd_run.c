@@ -57,6 +57,7 @@ struct run {
     const char **env;
     char *file; /* the program, relative to the workspace; owned */
     bool is_rootless;
+    bool has_no_spawner; /* and that was told */
     bool stdout_is_gone;
     int status;
 };
@@ -352,6 +353,8 @@ static void on_ended(void *ctx, const struct execution *e)
 {
     struct run *r = ctx;
     struct error err;
+    if (r->has_no_spawner)
+        return;
     r->status = exit_status(e);
     warn_degraded(r, e);
     if (e->verdict.kind == REASON_INFRASTRUCTURE && !r->cli->config.json) {
@@ -377,20 +380,14 @@ static const struct execution_events run_events = {.output = on_output,
 static void on_hello(void *ctx, const struct spawn_message *m, int fd, const struct error *err)
 {
     struct run *r = ctx;
-    struct error local;
     scoped_close_fd(&fd);
-    if (!m) {
-        r->status = cli_fail(r->cli, err);
-        loop_stop(r->loop);
+    if (m) {
+        r->is_rootless = m->hello_reply.is_rootless;
         return;
     }
-    r->is_rootless = m->hello_reply.is_rootless;
-    if (execution_begin(&r->execution, r->loop, r->spawner, &r->request, &run_events, r, &local) <
-        0) {
-        r->status = cli_fail(r->cli, &local);
-        loop_stop(r->loop);
-    }
-    r->request.stdin_fd = -1; /* taken */
+    r->status = cli_fail(r->cli, err);
+    r->has_no_spawner = true;
+    loop_stop(r->loop);
 }
 
 static void on_exited(void *ctx, const struct spawn_message *m)
@@ -491,6 +488,10 @@ static int run_program(struct run *r, const struct source *source, int argc, cha
     r->runner = find_runner(&runners, r->options, source, err);
     if (!r->runner || prepare(r, source, argc, argv, err) < 0)
         return -1;
+    /* Right behind the hello: a spawner that cannot serve answers that one with the reason. */
+    if (execution_begin(&r->execution, r->loop, r->spawner, &r->request, &run_events, r, err) < 0)
+        return -1;
+    r->request.stdin_fd = -1; /* taken */
     loop_run(r->loop);
     return r->out ? out_dir_failure(r->out, err) : 0;
 }

@@ -359,11 +359,16 @@ static int put(struct execution_run *run, struct error *err)
     int fds[2];
     if (run->request->input_count == 0)
         return start(run, err);
+    scoped_fd int packed = -1;
+    if (upload_pack(&packed, run->request->inputs, run->request->input_count, err) < 0)
+        return -1;
+    run->step = STEP_PUT;
+    if (packed >= 0)
+        return guest_files(run->guest, GUEST_FILES_PUT_NOW, packed, packed, err);
     if (pipe2(fds, O_CLOEXEC) < 0)
         return error_sys(err, "make pipe");
     scoped_fd int theirs = fds[0];
     scoped_fd int ours = fds[1];
-    run->step = STEP_PUT;
     if (guest_files(run->guest, GUEST_FILES_PUT, theirs, theirs, err) < 0)
         return -1;
     return upload_new(&run->upload, run->loop, run->request->inputs, run->request->input_count,

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -106,4 +107,31 @@ void upload_free(struct upload *u)
     stop(u);
     strbuf_release(&u->data);
     free(u);
+}
+
+int upload_pack(int *out, const struct execution_input *inputs, size_t count, struct error *err)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += MIN(inputs[i].size, UPLOAD_BYTES) + GUEST_PATH_MAX;
+    if (sum > UPLOAD_BYTES) {
+        *out = -1;
+        return 0;
+    }
+    struct upload u = {.inputs = inputs, .count = count};
+    scoped_strbuf struct strbuf all;
+    strbuf_init(&all, 2 * UPLOAD_BYTES);
+    strbuf_init(&u.data, UPLOAD_BYTES + GUEST_PATH_MAX + sizeof(struct guest_file));
+    while (refill(&u))
+        strbuf_add(&all, u.data.data, u.data.len);
+    strbuf_release(&u.data);
+    scoped_fd int fd = memfd_create("files", MFD_CLOEXEC);
+    if (fd < 0)
+        return error_sys(err, "make memory file");
+    if (fd_write_all(fd, all.data, all.len, err) < 0)
+        return -1;
+    if (lseek(fd, 0, SEEK_SET) < 0)
+        return error_sys(err, "rewind memory file");
+    *out = take_fd(&fd);
+    return 0;
 }

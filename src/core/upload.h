@@ -16,3 +16,8 @@ MUST_CHECK int upload_new(struct upload **out, struct loop *loop,
                           const struct execution_input *inputs, size_t count, int sink_fd,
                           struct error *err);
 void upload_free(struct upload *upload);
+
+/* The whole stream in a memory file, for inputs that are small; *out is owned, or -1 when they are
+ * too large for that. */
+MUST_CHECK int upload_pack(int *out, const struct execution_input *inputs, size_t count,
+                           struct error *err);

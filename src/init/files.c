@@ -273,13 +273,11 @@ static int get(int root, int in, int out)
     return write_whole(out, &end, sizeof(end)) ? 0 : EPIPE;
 }
 
-int init_files(enum guest_files_op op, int in_fd, int out_fd)
+static int serve(enum guest_files_op op, int root, int in_fd, int out_fd)
 {
-    int root = open(GUEST_WORKSPACE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (root < 0)
-        return errno;
     switch (op) {
     case GUEST_FILES_PUT:
+    case GUEST_FILES_PUT_NOW:
         return put(root, in_fd);
     case GUEST_FILES_LIST:
         return list(root, out_fd);
@@ -287,4 +285,14 @@ int init_files(enum guest_files_op op, int in_fd, int out_fd)
         return get(root, in_fd, out_fd);
     }
     return EINVAL;
+}
+
+int init_files(enum guest_files_op op, int in_fd, int out_fd)
+{
+    int root = open(GUEST_WORKSPACE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (root < 0)
+        return errno;
+    int error = serve(op, root, in_fd, out_fd);
+    close(root);
+    return error;
 }

@@ -15,5 +15,5 @@
  * the exec that failed in the child). `fds` are stdin, stdout, stderr, borrowed. */
 pid_t init_start_program(const struct guest_message *m, char *strings, const int fds[3]);
 
-/* The files worker: runs in a fork of init and answers 0 or an errno. */
+/* The files worker: runs in a fork of init (but for a PUT_NOW) and answers 0 or an errno. */
 int init_files(enum guest_files_op op, int in_fd, int out_fd);

@@ -67,6 +67,10 @@ static void reap(struct init *in)
 
 static void start_worker(struct init *in, const struct guest_message *m, const int fds[2])
 {
+    if (m->value == GUEST_FILES_PUT_NOW) {
+        tell_value(GUEST_FILES_DONE, init_files(GUEST_FILES_PUT_NOW, fds[0], fds[1]));
+        return;
+    }
     pid_t pid = in->worker ? -1 : fork();
     if (pid == 0)
         _exit(init_files((enum guest_files_op)m->value, fds[0], fds[1]));

@@ -262,13 +262,15 @@ static void remove_ended(struct spawner *s)
 {
     for (struct sandbox **at = &s->sandboxes; *at;) {
         struct sandbox *sb = *at, *next = sb->next;
-        struct spawn_message m = reply_to(sb->destroy_serial, SPAWN_DESTROY, sb->id);
-        m.stats = sb->last;
+        if (sb->state == SANDBOX_ENDING && sb->is_reaped && sb->destroy_serial) {
+            struct spawn_message m = reply_to(sb->destroy_serial, SPAWN_DESTROY, sb->id);
+            m.stats = sb->last;
+            sb->destroy_serial = 0;
+            answer(s, &m, NULL, 0);
+        }
         if (sb->state == SANDBOX_ENDING && sandbox_try_remove(sb, &s->host)) {
             *at = next;
             s->count--;
-            if (m.serial)
-                answer(s, &m, NULL, 0);
         } else {
             at = &sb->next;
         }
