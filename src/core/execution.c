@@ -31,7 +31,6 @@
 
 enum step {
     STEP_CREATE,
-    STEP_READY,
     STEP_PUT,
     STEP_START,
     STEP_RUN,
@@ -363,8 +362,10 @@ static int put(struct execution_run *run, struct error *err)
     if (upload_pack(&packed, run->request->inputs, run->request->input_count, err) < 0)
         return -1;
     run->step = STEP_PUT;
-    if (packed >= 0)
-        return guest_files(run->guest, GUEST_FILES_PUT_NOW, packed, packed, err);
+    if (packed >= 0) /* the start right behind it: init refuses it should the files fail */
+        return guest_files(run->guest, GUEST_FILES_PUT_NOW, packed, packed, err) < 0
+                   ? -1
+                   : start(run, err);
     if (pipe2(fds, O_CLOEXEC) < 0)
         return error_sys(err, "make pipe");
     scoped_fd int theirs = fds[0];
@@ -385,7 +386,7 @@ static int on_put(struct execution_run *run, int error, struct error *err)
             error_hint(err, "raise --disk or --inodes");
         return -1;
     }
-    return start(run, err);
+    return run->step == STEP_PUT ? start(run, err) : 0;
 }
 
 static void on_exited(struct execution_run *run, const struct guest_message *m)
@@ -400,9 +401,7 @@ static void on_exited(struct execution_run *run, const struct guest_message *m)
 static int on_guest_message(struct execution_run *run, const struct guest_message *m,
                             struct error *err)
 {
-    if (m->verb == GUEST_READY && run->step == STEP_READY)
-        return put(run, err);
-    if (m->verb == GUEST_FILES_DONE && run->step == STEP_PUT)
+    if (m->verb == GUEST_FILES_DONE && (run->step == STEP_PUT || run->step == STEP_START))
         return on_put(run, m->value, err);
     if (m->verb == GUEST_STARTED && run->step == STEP_START)
         on_started(run, m->value);
@@ -450,8 +449,8 @@ static void on_created(void *ctx, const struct spawn_message *m, int fd, const s
         destroy(run);
         return;
     }
-    run->step = STEP_READY;
-    if (guest_open(&run->guest, run->loop, fd, on_guest, run, &local) < 0)
+    /* Without waiting for its GUEST_READY: the socket keeps what comes before. */
+    if (guest_open(&run->guest, run->loop, fd, on_guest, run, &local) < 0 || put(run, &local) < 0)
         fail(run, &local);
 }
 

@@ -20,6 +20,7 @@
 struct init {
     pid_t program; /* 0 = none runs */
     pid_t worker;
+    int put_error; /* of the last GUEST_FILES_PUT_NOW */
 };
 
 /* Kept out of the stack; pages are touched only as far as a start needs them. */
@@ -68,7 +69,8 @@ static void reap(struct init *in)
 static void start_worker(struct init *in, const struct guest_message *m, const int fds[2])
 {
     if (m->value == GUEST_FILES_PUT_NOW) {
-        tell_value(GUEST_FILES_DONE, init_files(GUEST_FILES_PUT_NOW, fds[0], fds[1]));
+        in->put_error = init_files(GUEST_FILES_PUT_NOW, fds[0], fds[1]);
+        tell_value(GUEST_FILES_DONE, in->put_error);
         return;
     }
     pid_t pid = in->worker ? -1 : fork();
@@ -83,8 +85,8 @@ static void start_worker(struct init *in, const struct guest_message *m, const i
 static void start_program(struct init *in, const int fds[3])
 {
     pid_t pid = -1;
-    errno = EBUSY;
-    if (!in->program)
+    errno = in->put_error ? ECANCELED : EBUSY;
+    if (!in->program && !in->put_error)
         pid = init_start_program(&request.m, request.strings, fds);
     tell_value(GUEST_STARTED, pid < 0 ? errno : 0);
     if (pid > 0)

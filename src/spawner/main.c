@@ -130,10 +130,11 @@ static void op_kill(struct spawner *s, const struct spawn_message *m, struct san
 
 static void op_destroy(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
 {
-    sandbox_read_stats(sb, &s->host, &sb->last);
+    struct spawn_message reply = reply_to(m->serial, SPAWN_DESTROY, sb->id);
+    sandbox_read_stats(sb, &s->host, &reply.stats);
     sandbox_kill(sb, &s->host);
     sb->state = SANDBOX_ENDING;
-    sb->destroy_serial = m->serial;
+    answer(s, &reply, NULL, 0);
 }
 
 static void op_probe(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
@@ -262,12 +263,6 @@ static void remove_ended(struct spawner *s)
 {
     for (struct sandbox **at = &s->sandboxes; *at;) {
         struct sandbox *sb = *at, *next = sb->next;
-        if (sb->state == SANDBOX_ENDING && sb->is_reaped && sb->destroy_serial) {
-            struct spawn_message m = reply_to(sb->destroy_serial, SPAWN_DESTROY, sb->id);
-            m.stats = sb->last;
-            sb->destroy_serial = 0;
-            answer(s, &m, NULL, 0);
-        }
         if (sb->state == SANDBOX_ENDING && sandbox_try_remove(sb, &s->host)) {
             *at = next;
             s->count--;

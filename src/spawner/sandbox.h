@@ -37,7 +37,6 @@ struct sandbox {
     struct spawn_stats baseline; /* when it was sealed */
     struct spawn_stats last;     /* when it was over */
     uint32_t create_serial;
-    uint32_t destroy_serial; /* 0: nobody waits for the end */
 };
 
 /* Checks the request, makes everything, clones. The sandbox is SEALING then. On failure *failure

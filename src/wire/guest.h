@@ -29,7 +29,8 @@ enum guest_verb {
 
 enum guest_files_op {
     GUEST_FILES_PUT = 1, /* `in` brings entries with content; they keep their mtime */
-    GUEST_FILES_PUT_NOW, /* the same, all of it in a memory file: init need not fork to wait for it */
+    GUEST_FILES_PUT_NOW, /* the same, all of it in a memory file: init does it without a fork, and
+                          * after a failure refuses the GUEST_START that follows */
     GUEST_FILES_LIST,    /* `out` gets one entry per file of the workspace, no content */
     GUEST_FILES_GET      /* `in` brings entries that name files, `out` gets them with content */
 };
