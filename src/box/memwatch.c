@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,14 +39,16 @@ static uint64_t status_bytes(const char *status, const char *name)
     return line ? strtoull(line + strlen(name), NULL, 10) * KIB : 0;
 }
 
-/* Anonymous memory, and what is shared but stands in no file of the storage. */
-static uint64_t own_bytes(pid_t pid)
+/* Anonymous memory, and what is shared but stands in no file of the storage. Exactly, pages that
+ * several processes have count for each with its share of them; that walks every page table. */
+static uint64_t own_bytes(pid_t pid, bool is_exact)
 {
     char path[48], text[4096];
-    snprintf(path, sizeof(path), "/proc/%d/status", pid);
+    snprintf(path, sizeof(path), is_exact ? "/proc/%d/smaps_rollup" : "/proc/%d/status", pid);
     if (!read_proc(path, text, sizeof(text)))
         return 0;
-    return status_bytes(text, "\nRssAnon:") + status_bytes(text, "\nRssShmem:");
+    return is_exact ? status_bytes(text, "\nPss_Anon:") + status_bytes(text, "\nPss_Shmem:")
+                    : status_bytes(text, "\nRssAnon:") + status_bytes(text, "\nRssShmem:");
 }
 
 /* Adds the children of one thread to the list. */
@@ -95,7 +98,7 @@ static uint64_t socket_bytes(pid_t init)
     return (uint64_t)(used - SOCKETS_FREE) * SOCKET_BYTES;
 }
 
-uint64_t memwatch_sum(pid_t init, int storage_fd)
+static uint64_t sum_up(pid_t init, int storage_fd, bool is_exact)
 {
     static pid_t list[PIDS_MAX];
     size_t count = 1;
@@ -103,10 +106,16 @@ uint64_t memwatch_sum(pid_t init, int storage_fd)
     struct statfs fs;
     list[0] = init;
     for (size_t i = 0; i < count; i++) {
-        sum += own_bytes(list[i]);
+        sum += own_bytes(list[i], is_exact);
         count = add_all_children(list[i], list, count);
     }
     if (fstatfs(storage_fd, &fs) == 0)
         sum += (fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
     return sum;
+}
+
+uint64_t memwatch_sum(pid_t init, int storage_fd, uint64_t limit)
+{
+    uint64_t sum = sum_up(init, storage_fd, false);
+    return sum > limit ? sum_up(init, storage_fd, true) : sum;
 }

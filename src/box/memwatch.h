@@ -6,6 +6,6 @@
 #include <sys/types.h>
 
 /* Anonymous and shared memory of pid 1 `init` and all its descendants, what its sockets may hold,
- * and what lies in the storage. Pages that processes share count once for each; those that none has
- * mapped, as of a memfd that was only written, are not seen. */
-uint64_t memwatch_sum(pid_t init, int storage_fd);
+ * and what lies in the storage. Below `limit` it may be too high, since pages that processes share
+ * count for each; a sum above it is exact. */
+uint64_t memwatch_sum(pid_t init, int storage_fd, uint64_t limit);

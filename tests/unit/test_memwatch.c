@@ -51,7 +51,7 @@ static uint64_t sum_of(int flags, int depth)
     assert_int_equal(read(ready[0], &byte, 1), 1);
     assert_int_equal(byte, 'y');
     close(ready[0]);
-    uint64_t sum = memwatch_sum(pid, -1);
+    uint64_t sum = memwatch_sum(pid, -1, UINT64_MAX);
     kill(-pid, SIGKILL);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     return sum;
@@ -78,6 +78,36 @@ static void test_case(void **state)
     assert_true(with <= without + AMOUNT + SLACK);
 }
 
+/* A process whose child has the same pages, copy on write. */
+static void test_shared_pages(void **state)
+{
+    (void)state;
+    int ready[2];
+    char byte = 0;
+    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        setpgid(0, 0);
+        char *memory =
+            mmap(NULL, AMOUNT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        memset(memory, 1, AMOUNT);
+        if (fork() >= 0)
+            (void)!write(ready[1], "y", 1); /* both do, and both wait to be killed */
+        for (;;)
+            pause();
+    }
+    close(ready[1]);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    uint64_t quick = memwatch_sum(pid, -1, UINT64_MAX), exact = memwatch_sum(pid, -1, 0);
+    kill(-pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_true(quick >= 2 * AMOUNT);
+    assert_true(exact >= AMOUNT && exact <= AMOUNT + 4 * SLACK);
+}
+
 static void test_storage(void **state)
 {
     (void)state;
@@ -87,7 +117,8 @@ static void test_storage(void **state)
     scoped_fd int file = openat(shm, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (file < 0 || posix_fallocate(file, 0, AMOUNT) != 0)
         check_skip("/dev/shm cannot be written");
-    uint64_t none = memwatch_sum(INT32_MAX, -1), some = memwatch_sum(INT32_MAX, shm);
+    uint64_t none = memwatch_sum(INT32_MAX, -1, UINT64_MAX),
+             some = memwatch_sum(INT32_MAX, shm, UINT64_MAX);
     assert_int_equal(none, 0); /* neither process nor storage */
     assert_true(some >= AMOUNT);
 }
@@ -96,6 +127,7 @@ int main(void)
 {
     struct check check = {.count = 0};
     check_rows(&check, cases, test_case);
+    check_one(&check, "above the limit, pages that a fork shares count once", test_shared_pages);
     check_one(&check, "what lies in the storage is counted", test_storage);
     return check_run(&check, "memwatch");
 }
