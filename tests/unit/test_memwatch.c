@@ -105,7 +105,7 @@ static void test_shared_pages(void **state)
     kill(-pid, SIGKILL);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     assert_true(quick >= 2 * AMOUNT);
-    assert_true(exact >= AMOUNT && exact <= AMOUNT + 4 * SLACK);
+    assert_true(exact >= AMOUNT && exact <= quick - AMOUNT / 2);
 }
 
 static void test_storage(void **state)
