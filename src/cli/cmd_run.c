@@ -254,6 +254,7 @@ static int fill_limits(struct run *r, struct error *err)
     r->request.output_bytes = c->output_bytes;
     r->request.allow_degraded = c->allow_degraded;
     r->request.wants_artifacts = c->json || r->options->out;
+    r->request.wants_usage = c->json;
     return 0;
 }
 

@@ -133,6 +133,23 @@ static void on_destroyed(void *ctx, const struct spawn_message *m, int fd, const
     finish(run);
 }
 
+/* For requests whose answer changes nothing; the run may be gone by then. */
+static void on_answer(void *ctx, const struct spawn_message *m, int fd, const struct error *err)
+{
+    (void)ctx;
+    (void)m;
+    (void)err;
+    scoped_close_fd(&fd);
+}
+
+/* No counter could make a failure of it. */
+static bool is_good_end(const struct execution *e)
+{
+    const struct facts *f = &e->facts;
+    return e->error.msg[0] == '\0' && f->has_ended && f->exit_code == 0 && f->signal == 0 &&
+           !f->is_timed_out && !f->is_cancelled;
+}
+
 static void destroy(struct execution_run *run)
 {
     if (run->has_destroyed)
@@ -147,7 +164,10 @@ static void destroy(struct execution_run *run)
         return;
     }
     struct spawn_message m = {.verb = SPAWN_DESTROY, .sandbox = run->sandbox};
-    spawner_client_ask(run->spawner, &m, on_destroyed, run);
+    bool needs_counters = run->request->wants_usage || !is_good_end(&run->e);
+    spawner_client_ask(run->spawner, &m, needs_counters ? on_destroyed : on_answer, run);
+    if (!needs_counters)
+        finish(run);
 }
 
 /* --- artifacts ------------------------------------------------------------------------------- */
@@ -245,19 +265,11 @@ static void on_output(void *ctx, unsigned events)
     }
 }
 
-static void on_killed(void *ctx, const struct spawn_message *m, int fd, const struct error *err)
-{
-    (void)ctx;
-    (void)m;
-    (void)err;
-    scoped_close_fd(&fd);
-}
-
 static void on_kill_late(void *ctx)
 {
     struct execution_run *run = ctx;
     struct spawn_message m = {.verb = SPAWN_KILL, .sandbox = run->sandbox};
-    spawner_client_ask(run->spawner, &m, on_killed, run);
+    spawner_client_ask(run->spawner, &m, on_answer, run);
 }
 
 /* cove-init kills at once; if it does not say so soon, the spawner kills the whole sandbox. */

@@ -38,6 +38,7 @@ struct execution_request {
     size_t output_bytes;
     bool allow_degraded;
     bool wants_artifacts;
+    bool wants_usage; /* else a run that went well ends without waiting for its counters */
 };
 
 /* Plain data, complete when `ended` is called. */

@@ -29,7 +29,7 @@ struct spawner_client {
     pid_t pid;
     bool is_rootless; /* a guess until the spawner says */
     uint32_t next_serial;
-    unsigned sandboxes; /* made and not yet destroyed */
+    unsigned sandboxes; /* made, and nobody asked to destroy them */
     struct request *requests;
     spawner_exited_fn exited;
     void *ctx;
@@ -162,8 +162,6 @@ static void on_message(struct spawner_client *c, const struct spawn_message *m, 
         c->is_rootless = m->hello_reply.is_rootless;
     else if (m->verb == SPAWN_CREATE)
         c->sandboxes++;
-    else if (m->verb == SPAWN_DESTROY)
-        c->sandboxes--;
     r->reply(r->ctx, is_failure ? NULL : m, take_fd(&unclaimed), is_failure ? &err : NULL);
     free(r);
 }
@@ -239,6 +237,8 @@ void spawner_client_ask(struct spawner_client *c, struct spawn_message *m, spawn
 {
     struct request *r = xcalloc(1, sizeof(*r));
     m->serial = c->next_serial++;
+    if (m->verb == SPAWN_DESTROY)
+        c->sandboxes--; /* from here on it is the spawner's affair */
     *r = (struct request){.next = c->requests, .serial = m->serial, .reply = reply, .ctx = ctx};
     c->requests = r;
     /* A failed send shows up as the end of the connection, which answers every request. */

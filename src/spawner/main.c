@@ -130,11 +130,10 @@ static void op_kill(struct spawner *s, const struct spawn_message *m, struct san
 
 static void op_destroy(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
 {
-    struct spawn_message reply = reply_to(m->serial, SPAWN_DESTROY, sb->id);
-    sandbox_read_stats(sb, &s->host, &reply.stats);
+    sandbox_read_stats(sb, &s->host, &sb->last);
     sandbox_kill(sb, &s->host);
     sb->state = SANDBOX_ENDING;
-    answer(s, &reply, NULL, 0);
+    sb->destroy_serial = m->serial;
 }
 
 static void op_probe(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
@@ -232,7 +231,7 @@ static void on_client(struct spawner *s)
 static void on_report(struct spawner *s, struct sandbox *sb)
 {
     struct spawn_failure failure;
-    if (sandbox_on_report(sb, &s->host, &failure) < 0) {
+    if (sandbox_on_report(sb, &failure) < 0) {
         answer_failure(s, sb->create_serial, SPAWN_CREATE, &failure);
         sandbox_kill(sb, &s->host);
     } else if (sb->state == SANDBOX_LIVE) {
@@ -244,6 +243,7 @@ static void on_report(struct spawner *s, struct sandbox *sb)
             .sandbox_uid = has_user_ns ? GUEST_UID : sb->plan.uid,
         };
         answer(s, &m, &sb->control_fd, 1);
+        sandbox_set_baseline(sb, &s->host);
     }
 }
 
@@ -263,9 +263,13 @@ static void remove_ended(struct spawner *s)
 {
     for (struct sandbox **at = &s->sandboxes; *at;) {
         struct sandbox *sb = *at, *next = sb->next;
+        struct spawn_message m = reply_to(sb->destroy_serial, SPAWN_DESTROY, sb->id);
+        m.stats = sb->last;
         if (sb->state == SANDBOX_ENDING && sandbox_try_remove(sb, &s->host)) {
             *at = next;
             s->count--;
+            if (m.serial)
+                answer(s, &m, NULL, 0);
         } else {
             at = &sb->next;
         }

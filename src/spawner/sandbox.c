@@ -172,7 +172,7 @@ int sandbox_create(struct sandbox **out, struct host *host, const struct spawn_c
     return 0;
 }
 
-int sandbox_on_report(struct sandbox *sb, struct host *host, struct spawn_failure *failure)
+int sandbox_on_report(struct sandbox *sb, struct spawn_failure *failure)
 {
     struct seal_report report;
     struct error err;
@@ -193,7 +193,6 @@ int sandbox_on_report(struct sandbox *sb, struct host *host, struct spawn_failur
         sb->state = SANDBOX_LIVE;
         close_fd(&sb->child.report_fd);
         drop_plan(sb);
-        cgroup_read_stats(&sb->cgroup, &host->cgroups, &sb->baseline);
         return 0;
     }
     sb->state = SANDBOX_ENDING;
@@ -202,6 +201,11 @@ int sandbox_on_report(struct sandbox *sb, struct host *host, struct spawn_failur
         return fail(failure, ERROR_ISOLATION, report.sys_errno, report.layer, report.step);
     }
     return fail(failure, ERROR_ISOLATION, 0, -1, "the sealing process died");
+}
+
+void sandbox_set_baseline(struct sandbox *sb, const struct host *host)
+{
+    cgroup_read_stats(&sb->cgroup, &host->cgroups, &sb->baseline);
 }
 
 /* --- looking --------------------------------------------------------------------------------- */

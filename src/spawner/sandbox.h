@@ -37,6 +37,7 @@ struct sandbox {
     struct spawn_stats baseline; /* when it was sealed */
     struct spawn_stats last;     /* when it was over */
     uint32_t create_serial;
+    uint32_t destroy_serial; /* 0: nobody waits for the end */
 };
 
 /* Checks the request, makes everything, clones. The sandbox is SEALING then. On failure *failure
@@ -46,8 +47,10 @@ MUST_CHECK int sandbox_create(struct sandbox **out, struct host *host, const str
 
 /* Something came from the sealing child. Answers -1 with *failure when the seal failed: then the
  * sandbox is ENDING. It is LIVE when it worked. */
-MUST_CHECK int sandbox_on_report(struct sandbox *sb, struct host *host,
-                                 struct spawn_failure *failure);
+MUST_CHECK int sandbox_on_report(struct sandbox *sb, struct spawn_failure *failure);
+
+/* What it used so far was the seal's, not the tenant's. */
+void sandbox_set_baseline(struct sandbox *sb, const struct host *host);
 
 void sandbox_kill(struct sandbox *sb, const struct host *host);
 

@@ -23,8 +23,7 @@ enum spawn_verb {
     SPAWN_CREATE,    /* make a sandbox; the answer carries the control socket to its cove-init */
     SPAWN_STATS,     /* what the sandbox has used so far */
     SPAWN_KILL,      /* kill everything in the sandbox, at once; its end follows as SPAWN_EXITED */
-    SPAWN_DESTROY,   /* kill, and remove every trace; answered with the last stats once the kill is
-                      * sent: the rest takes the kernel a millisecond, and is the spawner's affair */
+    SPAWN_DESTROY,   /* kill, and remove every trace; answered when all is gone, with last stats */
     SPAWN_PROBE,     /* try each layer once */
     SPAWN_PING,
     SPAWN_EXITED, /* from the spawner: pid 1 of the sandbox has ended */
