@@ -38,6 +38,8 @@ static void print_rule(const struct seccomp_rule *rule)
             print_case(rule, &rule->cases[i]);
         break;
     case SECCOMP_ALLOW:
+    case SECCOMP_ALLOW_COUNTED: /* they have a memory cgroup */
+    case SECCOMP_REFUSE_CASES_UNCOUNTED:
     case SECCOMP_REFUSE_CASES: /* these runtimes cannot test one argument against several values */
         printf(",\n{\"names\":[\"%s\"],\"action\":\"SCMP_ACT_ALLOW\"}", rule->name);
         break;
