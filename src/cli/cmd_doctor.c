@@ -223,7 +223,7 @@ static void on_hello(void *ctx, const struct spawn_message *m, int fd, const str
     spawner_client_ask(d->spawner, &probe, on_probed, d);
 }
 
-static void on_exited(void *ctx, const struct spawn_message *m)
+static void on_event(void *ctx, const struct spawn_message *m)
 {
     struct doctor *d = ctx;
     if (!m)
@@ -241,7 +241,7 @@ static int run(struct cli *cli, void *options, int argc, char **argv)
     if (loop_open(&loop, &err) < 0)
         return cli_fail(cli, &err);
     struct doctor d = {.cli = cli, .loop = loop, .status = 1};
-    if (native_open(&d.spawner, cli, loop, on_hello, on_exited, &d, &err) < 0)
+    if (native_open(&d.spawner, cli, loop, on_hello, on_event, &d, &err) < 0)
         return cli_fail(cli, &err);
     loop_run(loop);
     spawner_client_free(d.spawner);

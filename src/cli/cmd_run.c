@@ -391,11 +391,11 @@ static void on_hello(void *ctx, const struct spawn_message *m, int fd, const str
     loop_stop(r->loop);
 }
 
-static void on_exited(void *ctx, const struct spawn_message *m)
+static void on_event(void *ctx, const struct spawn_message *m)
 {
     struct run *r = ctx;
     if (r->execution)
-        execution_on_exited(r->execution, m);
+        execution_on_event(r->execution, m);
 }
 
 static void on_signal(void *ctx, int signal)
@@ -423,7 +423,7 @@ static int open_native(struct run *r, struct error *err)
         if (loop_signal_new(&r->signals[i], r->loop, watched_signals[i], on_signal, r, err) < 0)
             return -1;
     }
-    return native_open(&r->spawner, r->cli, r->loop, on_hello, on_exited, r, err);
+    return native_open(&r->spawner, r->cli, r->loop, on_hello, on_event, r, err);
 }
 
 static void close_native(struct run *r)

@@ -44,7 +44,7 @@ static int run_dir(char **out, const struct cli *cli, struct error *err)
 }
 
 int native_open(struct spawner_client **out, const struct cli *cli, struct loop *loop,
-                spawner_reply_fn hello, spawner_exited_fn exited, void *ctx, struct error *err)
+                spawner_reply_fn hello, spawner_event_fn event, void *ctx, struct error *err)
 {
     scoped_free char *program = cli_spawner_path(cli);
     scoped_free char *run = NULL;
@@ -59,7 +59,7 @@ int native_open(struct spawner_client **out, const struct cli *cli, struct loop 
                                               .run_dir = run,
                                               .cgroup_parent = cli->config.cgroup_parent,
                                               .stores = stores};
-    int status = spawner_client_open(out, loop, &settings, hello, exited, ctx, err);
+    int status = spawner_client_open(out, loop, &settings, hello, event, ctx, err);
     for (size_t i = 0; paths[i]; i++)
         free(paths[i]);
     return status;

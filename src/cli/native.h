@@ -7,5 +7,5 @@
 
 /* Starts cove-spawner with the configured directories; see spawner_client_open(). */
 MUST_CHECK int native_open(struct spawner_client **out, const struct cli *cli, struct loop *loop,
-                           spawner_reply_fn hello, spawner_exited_fn exited, void *ctx,
+                           spawner_reply_fn hello, spawner_event_fn event, void *ctx,
                            struct error *err);

@@ -64,6 +64,7 @@ struct execution_run {
     struct loop_timer *kill_timer;
     int64_t start_ns; /* monotonic */
     unsigned interrupts;
+    bool is_sealed;
     bool is_creating; /* the spawner owes us a sandbox, which must be destroyed if it comes */
     bool has_destroyed;
 };
@@ -436,7 +437,7 @@ static void on_guest(void *ctx, const struct guest_message *m)
     /* The end of pid 1 is told by the spawner too; whoever comes first. */
     if (run->step == STEP_RUN)
         begin_drain(run);
-    else if (run->step < STEP_RUN) {
+    else if (run->step < STEP_RUN && run->is_sealed) { /* else the spawner says why */
         error_set(&err, ERROR_UNAVAILABLE, "the sandbox died before its program started");
         fail(run, &err);
     }
@@ -454,7 +455,6 @@ static void on_created(void *ctx, const struct spawn_message *m, int fd, const s
         return;
     }
     run->sandbox = m->sandbox;
-    run->e.layers = m->create_reply.layers;
     if (run->has_destroyed) { /* cancelled meanwhile */
         scoped_close_fd(&fd);
         run->has_destroyed = false;
@@ -466,24 +466,45 @@ static void on_created(void *ctx, const struct spawn_message *m, int fd, const s
         fail(run, &local);
 }
 
-void execution_on_exited(struct execution_run *run, const struct spawn_message *m)
+static void on_sealed(struct execution_run *run, const struct spawn_message *m)
 {
     struct error err;
-    if (m && m->sandbox != run->sandbox)
-        return;
-    if (m)
-        run->e.facts.stats = m->stats;
-    run->e.facts.stats.is_over = 1;
-    if (!m && run->step != STEP_OVER) {
-        error_set(&err, ERROR_UNAVAILABLE, "cove-spawner went away");
-        run->sandbox = 0;
+    if (m->flags & SPAWN_FAILED) {
+        spawner_client_explain(run->spawner, m, &err);
+        run->sandbox = 0; /* the spawner removes it by itself */
         fail(run, &err);
-    } else if (run->step == STEP_RUN) {
+        return;
+    }
+    run->is_sealed = true;
+    run->e.layers = m->sealed.layers;
+}
+
+static void on_over(struct execution_run *run, const struct spawn_message *m)
+{
+    run->e.facts.stats = m->stats;
+    run->e.facts.stats.is_over = 1;
+    if (run->step == STEP_RUN) {
         begin_drain(run);
     } else if (run->step == STEP_COLLECT) {
         run->e.artifacts.is_cut = true;
         destroy(run);
     }
+}
+
+void execution_on_event(struct execution_run *run, const struct spawn_message *m)
+{
+    struct error err;
+    if (!m && run->step != STEP_OVER) {
+        error_set(&err, ERROR_UNAVAILABLE, "cove-spawner went away");
+        run->sandbox = 0;
+        fail(run, &err);
+    }
+    if (!m || m->sandbox != run->sandbox)
+        return;
+    if (m->verb == SPAWN_SEALED)
+        on_sealed(run, m);
+    else
+        on_over(run, m);
 }
 
 int execution_begin(struct execution_run **out, struct loop *loop, struct spawner_client *spawner,

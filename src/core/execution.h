@@ -80,5 +80,5 @@ SCOPED_DEFINE(execution_run)
 void execution_interrupt(struct execution_run *run); /* SIGINT: the program may still end well */
 void execution_kill(struct execution_run *run);
 
-/* The spawner says that a sandbox is over (NULL: the spawner itself is). */
-void execution_on_exited(struct execution_run *run, const struct spawn_message *m);
+/* The spawner says something about a sandbox: sealed, or over (NULL: the spawner itself is). */
+void execution_on_event(struct execution_run *run, const struct spawn_message *m);

@@ -31,7 +31,7 @@ struct spawner_client {
     uint32_t next_serial;
     unsigned sandboxes; /* made, and nobody asked to destroy them */
     struct request *requests;
-    spawner_exited_fn exited;
+    spawner_event_fn event;
     void *ctx;
 };
 
@@ -139,7 +139,7 @@ static void on_gone(struct spawner_client *c)
         r->reply(r->ctx, NULL, -1, &err);
         free(r);
     }
-    c->exited(c->ctx, NULL);
+    c->event(c->ctx, NULL);
 }
 
 /* Takes `fd`. */
@@ -147,8 +147,8 @@ static void on_message(struct spawner_client *c, const struct spawn_message *m, 
 {
     scoped_fd int unclaimed = fd;
     if (!(m->flags & SPAWN_REPLY)) {
-        if (m->verb == SPAWN_EXITED)
-            c->exited(c->ctx, m);
+        if (m->verb == SPAWN_EXITED || m->verb == SPAWN_SEALED)
+            c->event(c->ctx, m);
         return;
     }
     struct request *r = take_request(c, m->serial);
@@ -189,7 +189,7 @@ static void on_readable(void *ctx, unsigned events)
 
 int spawner_client_open(struct spawner_client **out, struct loop *loop,
                         const struct spawner_settings *settings, spawner_reply_fn hello,
-                        spawner_exited_fn exited, void *ctx, struct error *err)
+                        spawner_event_fn event, void *ctx, struct error *err)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -205,7 +205,7 @@ int spawner_client_open(struct spawner_client **out, struct loop *loop,
     c->fd = take_fd(&ours);
     c->is_rootless = geteuid() != 0;
     c->next_serial = 1;
-    c->exited = exited;
+    c->event = event;
     c->ctx = ctx;
     if (loop_watch_new(&c->watch, loop, c->fd, LOOP_READ, on_readable, c, err) < 0) {
         spawner_client_free(c);
@@ -244,4 +244,10 @@ void spawner_client_ask(struct spawner_client *c, struct spawn_message *m, spawn
     /* A failed send shows up as the end of the connection, which answers every request. */
     if (fd_send(c->fd, m, sizeof(*m), NULL, 0) < 0)
         shutdown(c->fd, SHUT_RDWR);
+}
+
+void spawner_client_explain(const struct spawner_client *c, const struct spawn_message *m,
+                            struct error *err)
+{
+    set_failure(err, c, &m->failure);
 }

@@ -22,14 +22,14 @@ struct spawner_settings {
 typedef void (*spawner_reply_fn)(void *ctx, const struct spawn_message *m, int fd,
                                  const struct error *err);
 
-/* Pid 1 of a sandbox has ended without being asked to, or the spawner is gone (m is NULL). */
-typedef void (*spawner_exited_fn)(void *ctx, const struct spawn_message *m);
+/* Something about a sandbox: SPAWN_SEALED, SPAWN_EXITED; or the spawner is gone (m is NULL). */
+typedef void (*spawner_event_fn)(void *ctx, const struct spawn_message *m);
 
 /* Starts the spawner and says hello; the answer to that comes as `hello`. Settings are borrowed for
  * the call. */
 MUST_CHECK int spawner_client_open(struct spawner_client **out, struct loop *loop,
                                    const struct spawner_settings *settings, spawner_reply_fn hello,
-                                   spawner_exited_fn exited, void *ctx, struct error *err);
+                                   spawner_event_fn event, void *ctx, struct error *err);
 
 /* Closes the connection: the spawner removes every sandbox that is left, and ends; waits for that
  * when there is one. Outstanding requests are dropped without a call. */
@@ -39,3 +39,7 @@ SCOPED_DEFINE(spawner_client)
 /* Sends `m` (its serial is filled in here). One answer follows, by `reply`. */
 void spawner_client_ask(struct spawner_client *client, struct spawn_message *m,
                         spawner_reply_fn reply, void *ctx);
+
+/* In words, for a message with SPAWN_FAILED. */
+void spawner_client_explain(const struct spawner_client *client, const struct spawn_message *m,
+                            struct error *err);

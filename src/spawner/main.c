@@ -108,10 +108,11 @@ static void op_create(struct spawner *s, const struct spawn_message *m, struct s
         answer_failure(s, m->serial, SPAWN_CREATE, &failure);
         return;
     }
-    sb->create_serial = m->serial;
     sb->next = s->sandboxes;
     s->sandboxes = sb;
     s->count++;
+    struct spawn_message reply = reply_to(m->serial, SPAWN_CREATE, sb->id);
+    answer(s, &reply, &sb->control_fd, 1);
 }
 
 static void op_stats(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
@@ -200,7 +201,7 @@ static bool is_well_formed(const struct spawner *s, const struct spawn_message *
 static struct sandbox *find_sandbox(struct spawner *s, uint64_t id)
 {
     for (struct sandbox *sb = s->sandboxes; sb; sb = sb->next) {
-        if (sb->id == id && sb->state != SANDBOX_ENDING && sb->state != SANDBOX_SEALING)
+        if (sb->id == id && sb->state != SANDBOX_ENDING)
             return sb;
     }
     return NULL;
@@ -230,19 +231,19 @@ static void on_client(struct spawner *s)
 
 static void on_report(struct spawner *s, struct sandbox *sb)
 {
-    struct spawn_failure failure;
-    if (sandbox_on_report(sb, &failure) < 0) {
-        answer_failure(s, sb->create_serial, SPAWN_CREATE, &failure);
+    struct spawn_message m = {.verb = SPAWN_SEALED, .sandbox = sb->id};
+    if (sandbox_on_report(sb, &m.failure) < 0) {
+        m.flags = SPAWN_FAILED;
+        answer(s, &m, NULL, 0);
         sandbox_kill(sb, &s->host);
     } else if (sb->state == SANDBOX_LIVE) {
-        struct spawn_message m = reply_to(sb->create_serial, SPAWN_CREATE, sb->id);
         bool has_user_ns = sb->layers & LAYER_BIT(USER_NS);
-        m.create_reply = (struct spawn_create_reply){
+        m.sealed = (struct spawn_sealed){
             .layers = sb->layers,
             .host_uid = sb->plan.uid,
             .sandbox_uid = has_user_ns ? GUEST_UID : sb->plan.uid,
         };
-        answer(s, &m, &sb->control_fd, 1);
+        answer(s, &m, NULL, 0);
         sandbox_set_baseline(sb, &s->host);
     }
 }

@@ -36,8 +36,7 @@ struct sandbox {
     uint64_t memory_seen_bytes;  /* its highest sum */
     struct spawn_stats baseline; /* when it was sealed */
     struct spawn_stats last;     /* when it was over */
-    uint32_t create_serial;
-    uint32_t destroy_serial; /* 0: nobody waits for the end */
+    uint32_t destroy_serial;     /* 0: nobody waits for the end */
 };
 
 /* Checks the request, makes everything, clones. The sandbox is SEALING then. On failure *failure

@@ -2,9 +2,10 @@
  *
  * A SOCK_SEQPACKET pair carries messages of exactly SPAWN_MESSAGE_BYTES, numbered by the client;
  * the answer to request n is the message with serial n and SPAWN_REPLY set. The spawner also sends
- * SPAWN_EXITED on its own, with serial 0. No message holds a path or any text that the spawner
- * would have to parse: an image is named by its digest, a sandbox by the number that its creation
- * answered. Anything unexpected (size, verb, phase, fds, flags) ends the connection. */
+ * SPAWN_SEALED and SPAWN_EXITED on its own, with serial 0. No message holds a path or any text that
+ * the spawner would have to parse: an image is named by its digest, a sandbox by the number that
+ * its creation answered. Anything unexpected (size, verb, phase, fds, flags) ends the connection.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
@@ -20,13 +21,15 @@
 
 enum spawn_verb {
     SPAWN_HELLO = 1, /* who is there; must come first */
-    SPAWN_CREATE,    /* make a sandbox; the answer carries the control socket to its cove-init */
-    SPAWN_STATS,     /* what the sandbox has used so far */
-    SPAWN_KILL,      /* kill everything in the sandbox, at once; its end follows as SPAWN_EXITED */
-    SPAWN_DESTROY,   /* kill, and remove every trace; answered when all is gone, with last stats */
-    SPAWN_PROBE,     /* try each layer once */
+    SPAWN_CREATE, /* make a sandbox; the answer carries the control socket to its cove-init. What is
+                   * sent there is read only by a sealed init; SPAWN_SEALED follows */
+    SPAWN_STATS,  /* what the sandbox has used so far */
+    SPAWN_KILL,   /* kill everything in the sandbox, at once; its end follows as SPAWN_EXITED */
+    SPAWN_DESTROY, /* kill, and remove every trace; answered when all is gone, with last stats */
+    SPAWN_PROBE,   /* try each layer once */
     SPAWN_PING,
     SPAWN_EXITED, /* from the spawner: pid 1 of the sandbox has ended */
+    SPAWN_SEALED, /* from the spawner: the sandbox is sealed, or with SPAWN_FAILED gone and why */
     SPAWN_VERB_COUNT
 };
 
@@ -66,7 +69,7 @@ struct spawn_create {
     uint32_t flags;
 };
 
-struct spawn_create_reply {
+struct spawn_sealed {
     uint32_t layers; /* bit set of enum layer: what seals this sandbox */
     uint32_t host_uid;
     uint32_t sandbox_uid; /* the uid that code inside sees */
@@ -117,7 +120,7 @@ struct spawn_message {
         struct spawn_hello hello;
         struct spawn_hello_reply hello_reply;
         struct spawn_create create;
-        struct spawn_create_reply create_reply;
+        struct spawn_sealed sealed;
         struct spawn_stats stats;
         struct spawn_probe_reply probe;
         struct spawn_failure failure;

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not covetest.IS_ROOT, reason="uids of their own 
 # src/wire/spawn.h
 VERSION, MESSAGE, HEADER = 1, 256, struct.Struct("<IHHQQ")
 BODY = MESSAGE - HEADER.size
-HELLO, CREATE, STATS, KILL, DESTROY, PROBE, PING, EXITED = range(1, 9)
+HELLO, CREATE, STATS, KILL, DESTROY, PROBE, PING, EXITED, SEALED = range(1, 10)
 REPLY, FAILED = 1, 2
 LIMITS = ("memory_bytes", "disk_bytes", "inodes", "cpu_milli", "pids", "open_files", "lifetime_ms")
 CREATE_BODY = struct.Struct("<32sQQQIIIII")
@@ -114,7 +114,7 @@ class Spawner:
         self.serial += 1
         self.send(message(verb, self.serial, sandbox=sandbox, body=body))
         answer = self.receive()
-        while answer and answer.verb == EXITED and verb != EXITED:
+        while answer and answer.verb in (EXITED, SEALED) and verb not in (EXITED, SEALED):
             answer = self.receive()
         assert answer, f"it hung up on verb {verb}"
         assert (answer.serial, answer.verb, answer.flags & REPLY) == (self.serial, verb, REPLY)
@@ -126,7 +126,14 @@ class Spawner:
         return answer
 
     def create(self, digest, flags=0, **limits):
-        return self.ask(CREATE, body=create_body(digest, flags, **limits))
+        """The answer, with the body of the news that follows it: sealed, or not."""
+        answer = self.ask(CREATE, body=create_body(digest, flags, **limits))
+        if answer.failure is None:
+            news = self.receive()
+            assert (news.verb, news.serial, news.sandbox) == (SEALED, 0, answer.sandbox)
+            answer.flags |= news.flags
+            answer.body = news.body
+        return answer
 
     def stderr(self):
         os.lseek(self.errors, 0, os.SEEK_SET)
@@ -270,6 +277,7 @@ def bad_messages():
     yield "second hello", message(HELLO, 5, body=struct.pack("<I", VERSION))
     yield "verb 0", message(0, 5)
     yield "verb of its own", message(EXITED, 5)
+    yield "the other verb of its own", message(SEALED, 5)
     yield "unknown verb", message(9, 5)
     yield "verb of 16 bits", message(0xFFFF, 5)
     yield "serial 0", message(PING, 0)
