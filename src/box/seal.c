@@ -22,6 +22,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include "base/fd.h"
 #include "base/scoped.h"
 #include "box/caps.h"
 #include "box/landlock.h"
@@ -29,7 +30,7 @@
 #include "box/syscalls.h"
 #include "wire/guest.h"
 
-#define MAP_WAIT_MS 10000
+#define ANSWER_WAIT_MS 10000
 
 struct seal {
     const struct seal_plan *plan;
@@ -61,9 +62,37 @@ static int step_session(struct seal *s)
     return setsid() < 0 ? -1 : 0;
 }
 
+/* The dear part of a clone; done by the child, it runs beside the spawner's work on the mounts. */
+static int step_namespaces(struct seal *s)
+{
+    if (unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
+        return -1;
+    s->layers |= LAYER_BIT(PID_NS) | LAYER_BIT(MOUNT_NS) | LAYER_BIT(NET_NS) | LAYER_BIT(IPC_NS) |
+                 LAYER_BIT(UTS_NS);
+    return 0;
+}
+
+static int take_root(struct seal *s, struct rootfs *root)
+{
+    char byte;
+    int fds[FD_PASS_MAX];
+    size_t count;
+    struct pollfd wait = {.fd = s->report_fd, .events = POLLIN};
+    if (poll(&wait, 1, ANSWER_WAIT_MS) != 1)
+        return -1;
+    ssize_t n = fd_recv(s->report_fd, &byte, 1, fds, &count);
+    if (n != 1 || count != 2) {
+        errno = n < 0 ? errno : EPROTO;
+        return -1;
+    }
+    *root = (struct rootfs){.image_fd = fds[0], .storage_fd = fds[1]};
+    return 0;
+}
+
 static int step_rootfs(struct seal *s)
 {
-    if (rootfs_enter(&s->plan->root, &s->step) < 0)
+    struct rootfs root;
+    if (take_root(s, &root) < 0 || rootfs_enter(&root, &s->step) < 0)
         return -1;
     s->layers |= LAYER_BIT(ROOT) | LAYER_BIT(PROC) | LAYER_BIT(DISK);
     return 0;
@@ -169,7 +198,7 @@ static int step_user_ns(struct seal *s)
     if (prctl(PR_SET_DUMPABLE, 1) < 0) /* else the maps belong to a root that may not be ours */
         return -1;
     struct pollfd wait = {.fd = s->report_fd, .events = POLLIN};
-    if (report(s, SEAL_MAP_ME, 0, -1, NULL) < 0 || poll(&wait, 1, MAP_WAIT_MS) != 1 ||
+    if (report(s, SEAL_MAP_ME, 0, -1, NULL) < 0 || poll(&wait, 1, ANSWER_WAIT_MS) != 1 ||
         recv(s->report_fd, &go, 1, 0) != 1)
         return -1;
     s->in_user_ns = true;
@@ -286,6 +315,7 @@ static const struct {
     int (*run)(struct seal *s);
 } steps[] = {
     {"join cgroup", -1, step_cgroup},
+    {"namespaces", LAYER_MOUNT_NS, step_namespaces},
     {"cgroup namespace", LAYER_CGROUP_NS, step_cgroup_ns},
     {"new session", -1, step_session},
     {"network settings", -1, step_network},
@@ -353,8 +383,7 @@ int seal_start(struct seal_child *out, const struct seal_plan *plan, struct erro
 
     int pid_fd = -1;
     struct clone_args args = {
-        .flags =
-            CLONE_PIDFD | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS,
+        .flags = CLONE_PIDFD | CLONE_NEWPID,
         .pidfd = (uintptr_t)&pid_fd,
         .exit_signal = SIGCHLD,
     };
@@ -364,7 +393,7 @@ int seal_start(struct seal_child *out, const struct seal_plan *plan, struct erro
     }
     pid_t pid = sys_clone3(&args);
     if (pid < 0)
-        return error_sys(err, "clone into new namespaces");
+        return error_sys(err, "clone into a pid namespace");
     if (pid == 0) {
         close(ours); /* so that the spawner's death closes the socket */
         child_main(plan, theirs);
@@ -372,6 +401,14 @@ int seal_start(struct seal_child *out, const struct seal_plan *plan, struct erro
     if (fcntl(ours, F_SETFL, O_NONBLOCK) < 0)
         BUG_ON(true);
     *out = (struct seal_child){.pid = pid, .pid_fd = pid_fd, .report_fd = take_fd(&ours)};
+    return 0;
+}
+
+int seal_give_root(const struct seal_child *child, const struct rootfs *root, struct error *err)
+{
+    const int fds[2] = {root->image_fd, root->storage_fd};
+    if (fd_send(child->report_fd, "", 1, fds, 2) < 0)
+        return error_sys(err, "hand over the mounts");
     return 0;
 }
 

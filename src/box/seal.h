@@ -14,9 +14,9 @@
 #include "box/cgroup.h"
 #include "box/rootfs.h"
 
-/* All that the child needs, prepared before the clone; everything is borrowed. */
+/* All that the child needs, prepared before the clone; everything is borrowed. Only the mounts come
+ * later, by seal_give_root(): the child makes its namespaces while the spawner makes them. */
 struct seal_plan {
-    struct rootfs root;
     const struct sock_filter *filter;
     size_t filter_len;
     struct spawn_limits limits;
@@ -54,6 +54,10 @@ struct seal_child {
 
 /* Clones and lets the child seal itself. */
 MUST_CHECK int seal_start(struct seal_child *out, const struct seal_plan *plan, struct error *err);
+
+/* Hands the mounts over; the fds stay the caller's. */
+MUST_CHECK int seal_give_root(const struct seal_child *child, const struct rootfs *root,
+                              struct error *err);
 
 /* Answers a SEAL_MAP_ME: writes the child's uid and gid maps and lets it go on. */
 MUST_CHECK int seal_map_ids(const struct seal_child *child, const struct seal_plan *plan,

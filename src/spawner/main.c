@@ -289,7 +289,7 @@ static void check_deadlines(struct spawner *s)
         }
         if (!sb->plan.has_memory_cgroup && sb->state == SANDBOX_LIVE) {
             uint64_t bytes =
-                memwatch_sum(sb->child.pid, sb->plan.root.storage_fd, sb->plan.limits.memory_bytes);
+                memwatch_sum(sb->child.pid, sb->root.storage_fd, sb->plan.limits.memory_bytes);
             sb->memory_seen_bytes = MAX(sb->memory_seen_bytes, bytes);
             if (bytes > sb->plan.limits.memory_bytes) {
                 sb->killed_for_memory = true;

@@ -20,9 +20,6 @@
 #include "base/scoped.h"
 #include "wire/guest.h"
 
-#define NS_LAYERS                                                                                  \
-    (LAYER_BIT(PID_NS) | LAYER_BIT(MOUNT_NS) | LAYER_BIT(NET_NS) | LAYER_BIT(IPC_NS) |             \
-     LAYER_BIT(UTS_NS))
 #define CGROUP_LAYERS (LAYER_BIT(CG_MEMORY) | LAYER_BIT(CG_PIDS) | LAYER_BIT(CG_CPU))
 
 static int fail(struct spawn_failure *failure, enum error_code code, int sys_errno, int layer,
@@ -98,7 +95,7 @@ static void close_fd(int *fd)
 /* What only the child needed. */
 static void drop_plan(struct sandbox *sb)
 {
-    close_fd(&sb->plan.root.image_fd);
+    close_fd(&sb->root.image_fd);
     close_fd(&sb->plan.control_fd);
     cgroup_entry_release(&sb->plan.entry);
 }
@@ -119,22 +116,38 @@ static int build(struct sandbox *sb, struct host *host, const struct spawn_creat
     plan->has_memory_cgroup = cgroup_tree_has(&host->cgroups, CGROUP_MEMORY);
     plan->has_pids_cgroup = cgroup_tree_has(&host->cgroups, CGROUP_PIDS);
 
+    if (make_control(sb, err) < 0 ||
+        cgroup_open_entry(&plan->entry, &sb->cgroup, &host->cgroups, err) < 0 ||
+        seal_start(&sb->child, plan, err) < 0)
+        return -1;
     int image;
     if (host_get_image(host, r->image, &image, err) < 0 ||
-        rootfs_prepare(&plan->root, image, r->limits.disk_bytes, r->limits.inodes, plan->uid, err) <
+        rootfs_prepare(&sb->root, image, r->limits.disk_bytes, r->limits.inodes, plan->uid, err) <
             0)
         return -1;
-    if (make_control(sb, err) < 0)
-        return -1;
-    if (cgroup_open_entry(&plan->entry, &sb->cgroup, &host->cgroups, err) < 0)
-        return -1;
-    return seal_start(&sb->child, plan, err);
+    return seal_give_root(&sb->child, &sb->root, err);
+}
+
+/* The way back from half a sandbox. Its only process runs our code, and goes at once. */
+static void undo(struct sandbox *sb, struct host *host, bool has_cgroup)
+{
+    siginfo_t info;
+    if (sb->child.pid_fd >= 0) {
+        syscall(SYS_pidfd_send_signal, sb->child.pid_fd, SIGKILL, NULL, 0);
+        waitid(P_PIDFD, (id_t)sb->child.pid_fd, &info, WEXITED);
+    }
+    for (int tries = 0; has_cgroup && tries < 1000; tries++) {
+        if (cgroup_remove(&sb->cgroup, &host->cgroups))
+            break;
+        usleep(1000);
+    }
+    slot_release(&host->slots, sb->slot);
 }
 
 static void free_sandbox(struct sandbox *sb)
 {
     drop_plan(sb);
-    close_fd(&sb->plan.root.storage_fd);
+    close_fd(&sb->root.storage_fd);
     close_fd(&sb->control_fd);
     close_fd(&sb->child.pid_fd);
     close_fd(&sb->child.report_fd);
@@ -152,21 +165,19 @@ int sandbox_create(struct sandbox **out, struct host *host, const struct spawn_c
 
     struct sandbox *sb = xcalloc(1, sizeof(*sb));
     sb->control_fd = sb->child.pid_fd = sb->child.report_fd = -1;
-    sb->plan.control_fd = sb->plan.root.image_fd = sb->plan.root.storage_fd = -1;
+    sb->plan.control_fd = sb->root.image_fd = sb->root.storage_fd = -1;
     if (slot_acquire(&host->slots, &sb->slot, &err) < 0) {
         free_sandbox(sb);
         return fail_error(failure, &err);
     }
     bool has_cgroup = cgroup_create(&sb->cgroup, &host->cgroups, sb->slot, &r->limits, &err) == 0;
     if (!has_cgroup || build(sb, host, r, &err) < 0) {
-        if (has_cgroup)
-            cgroup_remove(&sb->cgroup, &host->cgroups);
-        slot_release(&host->slots, sb->slot);
+        undo(sb, host, has_cgroup);
         free_sandbox(sb);
         return fail_error(failure, &err);
     }
     sb->id = host->next_id++;
-    sb->layers = NS_LAYERS | (CGROUP_LAYERS & ~host_missing_layers(host));
+    sb->layers = CGROUP_LAYERS & ~host_missing_layers(host);
     sb->deadline_ns = clock_now_ns() + (int64_t)r->limits.lifetime_ms * 1000000;
     *out = sb;
     return 0;
@@ -222,7 +233,7 @@ void sandbox_read_stats(struct sandbox *sb, const struct host *host, struct spaw
     s.cpu_us -= MIN(s.cpu_us, sb->baseline.cpu_us);
     if (sb->killed_for_memory)
         s.oom_kills++;
-    if (fstatfs(sb->plan.root.storage_fd, &fs) == 0) {
+    if (fstatfs(sb->root.storage_fd, &fs) == 0) {
         s.disk_used_bytes = (fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
         s.disk_free_bytes = fs.f_bfree * (uint64_t)fs.f_bsize;
         s.inodes_free = fs.f_ffree;
@@ -267,7 +278,7 @@ bool sandbox_try_remove(struct sandbox *sb, struct host *host)
 {
     if (!sb->is_reaped)
         return false;
-    close_fd(&sb->plan.root.storage_fd); /* its pages are charged to the group that goes */
+    close_fd(&sb->root.storage_fd); /* its pages are charged to the group that goes */
     if (!cgroup_remove(&sb->cgroup, &host->cgroups))
         return false;
     slot_release(&host->slots, sb->slot);

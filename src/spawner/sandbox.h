@@ -26,6 +26,7 @@ struct sandbox {
     unsigned slot;
     struct cgroup cgroup;
     struct seal_plan plan;
+    struct rootfs root; /* the image's mount until it is sealed; the storage's to the end */
     struct seal_child child;
     bool is_reaped;
     uint32_t layers;
