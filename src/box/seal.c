@@ -1,7 +1,7 @@
 /* seal.c - the order of steps that seals a sandbox
  *
  * The order matters: the cgroup first, so that everything is charged and killed with it; mounts
- * while there is power to mount; then ids, capabilities, no_new_privs, landlock; seccomp last,
+ * while there is power to mount; then no_new_privs, landlock, ids, capabilities; seccomp last,
  * since the filter refuses what the earlier steps do. Code here runs between clone and exec: no
  * heap, no locks, no stdio, only data that was prepared before. */
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -185,10 +185,10 @@ static int report(struct seal *s, enum seal_event event, int error, int layer, c
 
 /* A user namespace in which nothing but the sandbox's own uid exists. It owns none of the other
  * namespaces: those were made outside, so that even full power in here would be power over nothing.
- * Made while still privileged, since hosts may keep it from ordinary users; the spawner maps. */
+ * Made while still privileged, since hosts may keep it from ordinary users; the spawner maps, and
+ * the steps up to the ids do not wait for it. */
 static int step_user_ns(struct seal *s)
 {
-    char go;
     if (setgroups(0, NULL) < 0 && !(s->plan->is_rootless && errno == EPERM))
         return -1;
     if (caps_drop_bounding() < 0)
@@ -197,11 +197,18 @@ static int step_user_ns(struct seal *s)
         return -1;
     if (prctl(PR_SET_DUMPABLE, 1) < 0) /* else the maps belong to a root that may not be ours */
         return -1;
-    struct pollfd wait = {.fd = s->report_fd, .events = POLLIN};
-    if (report(s, SEAL_MAP_ME, 0, -1, NULL) < 0 || poll(&wait, 1, ANSWER_WAIT_MS) != 1 ||
-        recv(s->report_fd, &go, 1, 0) != 1)
-        return -1;
     s->in_user_ns = true;
+    return report(s, SEAL_MAP_ME, 0, -1, NULL);
+}
+
+static int step_id_maps(struct seal *s)
+{
+    char go;
+    struct pollfd wait = {.fd = s->report_fd, .events = POLLIN};
+    if (!s->in_user_ns)
+        return 0;
+    if (poll(&wait, 1, ANSWER_WAIT_MS) != 1 || recv(s->report_fd, &go, 1, 0) != 1)
+        return -1;
     s->layers |= LAYER_BIT(USER_NS);
     return 0;
 }
@@ -324,11 +331,12 @@ static const struct {
     {"loopback", -1, step_loopback},
     {"rlimits", LAYER_RLIMITS, step_rlimits},
     {"user namespace", LAYER_USER_NS, step_user_ns},
+    {"no_new_privs", LAYER_NO_NEW_PRIVS, step_no_new_privs},
+    {"landlock", LAYER_LANDLOCK, step_landlock},
+    {"id maps", -1, step_id_maps},
     {"user and group ids", LAYER_UID, step_ids},
     {"process limit", LAYER_RLIMITS, step_process_limit},
     {"capabilities", LAYER_CAPS, step_caps},
-    {"no_new_privs", LAYER_NO_NEW_PRIVS, step_no_new_privs},
-    {"landlock", LAYER_LANDLOCK, step_landlock},
     {"parent death signal", -1, step_parent_death},
     {"file descriptors", -1, step_fds},
     {"seccomp", LAYER_SECCOMP, step_seccomp},

@@ -72,6 +72,11 @@ static void remove_stale(void *ctx, unsigned slot)
     slot_release(&host->slots, slot);
 }
 
+void host_sweep(struct host *host)
+{
+    cgroup_tree_each(&host->cgroups, remove_stale, host);
+}
+
 int host_open(struct host *host, const struct host_options *options, struct error *err)
 {
     *host = (struct host){.options = options, .init_fd = -1, .slots = {.fd = -1}, .next_id = 1};
@@ -88,7 +93,6 @@ int host_open(struct host *host, const struct host_options *options, struct erro
     if (veil_prepare(err) < 0) /* covers /tmp, where any of the paths before may lie */
         return -1;
     cgroup_tree_open(&host->cgroups, options->cgroup_parent, host->power.is_rootless);
-    cgroup_tree_each(&host->cgroups, remove_stale, host);
     host->filter_len =
         seccomp_compile(host->filter, cgroup_tree_has(&host->cgroups, CGROUP_MEMORY));
     return 0;

@@ -51,6 +51,9 @@ struct host {
 MUST_CHECK int host_open(struct host *host, const struct host_options *options, struct error *err);
 void host_close(struct host *host);
 
+/* Removes what crashed spawners left. */
+void host_sweep(struct host *host);
+
 /* The mount of an image, by digest alone, made at its first use; *out is borrowed. */
 MUST_CHECK int host_get_image(struct host *host, const uint8_t digest[SPAWN_DIGEST_BYTES], int *out,
                               struct error *err);

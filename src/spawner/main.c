@@ -36,6 +36,7 @@ struct spawner {
     bool is_broken;
     unsigned phase;
     bool is_stopping;
+    bool has_swept;
     int client_fd;
     struct sandbox *sandboxes;
     size_t count;
@@ -323,6 +324,16 @@ static void stop_all(struct spawner *s)
     }
 }
 
+/* Not while somebody waits for a sandbox: what a crash left has time until one runs. */
+static void sweep_once(struct spawner *s)
+{
+    bool is_idle = s->sandboxes && s->sandboxes->state != SANDBOX_SEALING;
+    if (s->has_swept || s->is_broken || (!is_idle && !s->is_stopping))
+        return;
+    s->has_swept = true;
+    host_sweep(&s->host);
+}
+
 static void turn(struct spawner *s, int signal_fd)
 {
     if (s->poll_cap < s->count + 2) {
@@ -356,6 +367,7 @@ static void turn(struct spawner *s, int signal_fd)
     if (s->is_stopping)
         stop_all(s);
     remove_ended(s);
+    sweep_once(s);
 }
 
 /* Our end comes as a request that leaves nothing behind, or as SIGKILL. */
