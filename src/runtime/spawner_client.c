@@ -174,6 +174,10 @@ static void on_readable(void *ctx, unsigned events)
     int fds[FD_PASS_MAX];
     size_t count;
     ssize_t n = fd_recv(c->fd, &m, sizeof(m), fds, &count);
+    /* A spawner that ends with a request of ours unread resets the connection, and the kernel tells
+     * that before it hands out the last answer, which says why it ended. */
+    if (n < 0 && errno == ECONNRESET)
+        n = fd_recv(c->fd, &m, sizeof(m), fds, &count);
     if (n < 0 && errno == EAGAIN)
         return;
     bool is_whole = n == sizeof(m);

@@ -6,11 +6,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -112,13 +114,22 @@ static void play_failing(void)
     }
 }
 
+/* Answers the first request and goes, with the second one unread: the connection is reset. */
+static void play_hasty(void)
+{
+    struct spawn_message m;
+    struct pollfd second = {.fd = SPAWN_CLIENT_FD, .events = POLLIN};
+    if (hear(&m) && poll(&second, 1, -1) == 1)
+        say_yes(&m, 0);
+}
+
 static const struct {
     const char *name;
     void (*play)(void);
 } parts[] = {
     {"good", play_good},       {"reverse", play_reverse}, {"dead", play_dead},
     {"mute", play_mute},       {"short", play_short},     {"gossip", play_gossip},
-    {"failing", play_failing},
+    {"failing", play_failing}, {"hasty", play_hasty},
 };
 
 /* argv as the client builds it; a wrong one ends the connection, which fails the test. */
@@ -329,6 +340,21 @@ static void test_failing(void **state)
     world_close(&w);
 }
 
+static void test_hasty(void **state)
+{
+    (void)state;
+    struct world w;
+    siginfo_t info;
+    world_open(&w, "hasty");
+    ask(&w, SPAWN_PING);
+    assert_int_equal(waitid(P_ALL, 0, &info, WEXITED | WNOWAIT), 0);
+    run_until(&w, 2);
+    assert_true(w.answers == 2 && w.got[0].is_good && w.got[0].serial == 1);
+    assert_false(w.got[1].is_good);
+    assert_int_equal(w.got[1].err.code, ERROR_UNAVAILABLE);
+    world_close(&w);
+}
+
 static void test_drop(void **state)
 {
     (void)state;
@@ -369,6 +395,7 @@ int main(int argc, char **argv)
     check_one(&check, "a spawner that goes away answers every request", test_gone);
     check_one(&check, "what nobody asked for is dropped, with its fds", test_gossip);
     check_one(&check, "failures become errors that say what is missing", test_failing);
+    check_one(&check, "the last answer of a spawner that went is not lost", test_hasty);
     check_one(&check, "open requests are dropped without a call", test_drop);
     check_one(&check, "a program that is not there is an error", test_no_program);
     return check_run(&check, "spawner_client");
