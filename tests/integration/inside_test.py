@@ -21,6 +21,7 @@ ts = [threading.Thread(target=work) for _ in range(20)]
 print(n[0] == 20000)
 """,
     "subprocess": """
+import subprocess
 print(subprocess.run("echo $((40 + 2)) | tr 4 F", shell=True, capture_output=True, text=True).stdout == "F2\\n")
 """,
     "multiprocessing-fork": """
