@@ -201,8 +201,7 @@ static void begin_collect(struct execution_run *run)
     };
     run->step = STEP_COLLECT;
     set_timer(run, COLLECT_MS, on_collect_late);
-    /* A sandbox that is gone by now took its files along; how its program ended is known already.
-     */
+    /* A sandbox that is gone by now took its files along; how its program ended is known. */
     if (collect_new(&run->collect, run->loop, &order, &err) < 0) {
         run->e.artifacts.is_cut = true;
         destroy(run);
