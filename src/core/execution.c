@@ -353,7 +353,7 @@ static int start(struct execution_run *run, struct error *err)
     run->step = STEP_START;
     run->start_ns = clock_now_ns();
     run->e.started_ns = clock_wall_ns();
-    return guest_start(run->guest, &program, fds, err);
+    return guest_start(run->guest, &program, fds, 3, err);
 }
 
 static void on_started(struct execution_run *run, int error)

@@ -82,12 +82,12 @@ static void start_worker(struct init *in, const struct guest_message *m, const i
         in->worker = pid;
 }
 
-static void start_program(struct init *in, const int fds[3])
+static void start_program(struct init *in, const int *fds, size_t fd_count)
 {
     pid_t pid = -1;
     errno = in->put_error ? ECANCELED : EBUSY;
     if (!in->program && !in->put_error)
-        pid = init_start_program(&request.m, request.strings, fds);
+        pid = init_start_program(&request.m, request.strings, fds, fd_count);
     tell_value(GUEST_STARTED, pid < 0 ? errno : 0);
     if (pid > 0)
         in->program = pid;
@@ -97,8 +97,8 @@ static void serve(struct init *in, const int *fds, size_t fd_count)
 {
     switch ((enum guest_verb)request.m.verb) {
     case GUEST_START:
-        if (fd_count == 3)
-            start_program(in, fds);
+        if (fd_count >= 3 && fd_count <= GUEST_START_FDS)
+            start_program(in, fds, fd_count);
         break;
     case GUEST_SIGNAL:
         if (in->program)
@@ -110,6 +110,9 @@ static void serve(struct init *in, const int *fds, size_t fd_count)
     case GUEST_FILES:
         if (fd_count == 2)
             start_worker(in, &request.m, fds);
+        break;
+    case GUEST_ADOPT:
+        in->program = request.m.value;
         break;
     case GUEST_READY:
     case GUEST_STARTED:

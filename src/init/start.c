@@ -20,7 +20,18 @@ static void offer_to_oom_killer(void)
     }
 }
 
-static NORETURN void run_program(const struct program *p, const int fds[3], int fail_fd)
+/* All fds of a start are above the places they go to, and close themselves at the exec. */
+static int place_fds(const int *fds, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (dup2(fds[i], (int)i) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static NORETURN void run_program(const struct program *p, const int *fds, size_t fd_count,
+                                 int fail_fd)
 {
     sigset_t none;
     sigemptyset(&none);
@@ -28,15 +39,16 @@ static NORETURN void run_program(const struct program *p, const int fds[3], int 
         signal(sig, SIG_DFL); /* what the spawner ignores came along */
     setsid();                 /* a process group of its own: signals reach all of the program */
     offer_to_oom_killer();
-    if (dup2(fds[0], 0) >= 0 && dup2(fds[1], 1) >= 0 && dup2(fds[2], 2) >= 0 &&
-        chdir(p->directory) == 0 && sigprocmask(SIG_SETMASK, &none, NULL) == 0)
+    if (place_fds(fds, fd_count) == 0 && chdir(p->directory) == 0 &&
+        sigprocmask(SIG_SETMASK, &none, NULL) == 0)
         execve(p->argv[0], p->argv, p->envp);
     int error = errno;
     (void)!write(fail_fd, &error, sizeof(error));
     _exit(127);
 }
 
-pid_t init_start_program(const struct guest_message *m, char *strings, const int fds[3])
+pid_t init_start_program(const struct guest_message *m, char *strings, const int *fds,
+                         size_t fd_count)
 {
     static struct program program;
     int fail[2];
@@ -48,7 +60,7 @@ pid_t init_start_program(const struct guest_message *m, char *strings, const int
         return -1;
     pid_t pid = fork();
     if (pid == 0)
-        run_program(&program, fds, fail[1]);
+        run_program(&program, fds, fd_count, fail[1]);
     int error = pid < 0 ? errno : 0;
     close(fail[1]);
     if (pid > 0 && read(fail[0], &error, sizeof(error)) == sizeof(error))

@@ -68,7 +68,8 @@ static uint32_t add_strings(struct strbuf *b, const char *const *list)
     return count;
 }
 
-int guest_start(struct guest *g, const struct guest_program *p, const int fds[3], struct error *err)
+int guest_start(struct guest *g, const struct guest_program *p, const int *fds, size_t fd_count,
+                struct error *err)
 {
     scoped_strbuf struct strbuf b;
     struct guest_message m = {.verb = GUEST_START};
@@ -83,7 +84,7 @@ int guest_start(struct guest *g, const struct guest_program *p, const int fds[3]
                          "arguments and environment are more than %d bytes or %d words",
                          GUEST_STRINGS_MAX, GUEST_ARGS_MAX);
     memcpy(b.data, &m, sizeof(m));
-    if (fd_send(g->fd, b.data, b.len, fds, 3) < 0)
+    if (fd_send(g->fd, b.data, b.len, fds, fd_count) < 0)
         return error_sys(err, "start the program");
     return 0;
 }

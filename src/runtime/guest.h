@@ -24,9 +24,10 @@ struct guest_program {
     const char *const *env;
 };
 
-/* Sends a GUEST_START; `fds` are the program's stdin, stdout, stderr and stay the caller's. */
-MUST_CHECK int guest_start(struct guest *guest, const struct guest_program *program,
-                           const int fds[3], struct error *err);
+/* Sends a GUEST_START; `fds` become the program's 0, 1, 2, ... (3 to GUEST_START_FDS of them) and
+ * stay the caller's. */
+MUST_CHECK int guest_start(struct guest *guest, const struct guest_program *program, const int *fds,
+                           size_t fd_count, struct error *err);
 
 MUST_CHECK int guest_files(struct guest *guest, enum guest_files_op op, int in_fd, int out_fd,
                            struct error *err);

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #define GUEST_CONTROL_FD  3
+#define GUEST_START_FDS   5            /* most fds of a start; at least 3 */
 #define GUEST_STRINGS_MAX (160 * 1024) /* bytes of argv, environment and directory of one start */
 #define GUEST_ARGS_MAX    1024         /* most arguments, and most variables */
 #define GUEST_PATH_MAX    4096
@@ -17,14 +18,17 @@
 #define GUEST_WORKSPACE   "/workspace"
 
 enum guest_verb {
-    GUEST_READY = 1, /* from init: sealed and waiting */
-    GUEST_START,     /* fds: stdin, stdout, stderr. Strings: cwd, argv..., env..., each NUL-ended */
-    GUEST_STARTED,   /* from init: value = 0, or the errno of exec */
-    GUEST_EXITED,    /* from init: the program's end, as waitid() tells it */
-    GUEST_SIGNAL,    /* value: to the program's process group */
-    GUEST_KILL,      /* every process but init, at once; the program's end follows */
-    GUEST_FILES,     /* value: enum guest_files_op; fds: in, out (any, when not used) */
-    GUEST_FILES_DONE /* from init: value = 0, or an errno */
+    GUEST_READY = 1,  /* from init: sealed and waiting */
+    GUEST_START,      /* fds: those that the program gets as 0, 1, 2 and, for a kernel, 3 and 4 (see
+                       * kernel.h). Strings: cwd, argv..., env..., each NUL-ended */
+    GUEST_STARTED,    /* from init: value = 0, or the errno of exec */
+    GUEST_EXITED,     /* from init: the program's end, as waitid() tells it */
+    GUEST_SIGNAL,     /* value: to the program's process group */
+    GUEST_KILL,       /* every process but init, at once; the program's end follows */
+    GUEST_FILES,      /* value: enum guest_files_op; fds: in, out (any, when not used) */
+    GUEST_FILES_DONE, /* from init: value = 0, or an errno */
+    GUEST_ADOPT /* value: a pid inside that is, or becomes, a child of init's: it is the program
+                 * from now on, as if started here */
 };
 
 enum guest_files_op {

@@ -91,7 +91,7 @@ static void test_start(void **state)
     const int fds[3] = {0, 1, 2};
     const struct guest_program start = {.directory = "/workspace", .argv = argv, .env = env};
     world_open(&w);
-    assert_int_equal(guest_start(w.guest, &start, fds, &err), 0);
+    assert_int_equal(guest_start(w.guest, &start, fds, 3, &err), 0);
     size_t n = receive(&w, &fd_count);
     assert_int_equal(fd_count, 3);
     assert_int_equal(received.m.verb, GUEST_START);
@@ -122,11 +122,11 @@ static void test_start_size(void **state)
     world_open(&w);
     memset(text, 'x', sizeof(text));
     text[GUEST_STRINGS_MAX - 2 - 1] = '\0'; /* "/" and both ends */
-    assert_int_equal(guest_start(w.guest, &start, fds, &err), 0);
+    assert_int_equal(guest_start(w.guest, &start, fds, 3, &err), 0);
     assert_int_equal(receive(&w, &fd_count), sizeof(received));
     memset(text, 'x', sizeof(text));
     text[GUEST_STRINGS_MAX - 2] = '\0';
-    assert_int_equal(guest_start(w.guest, &start, fds, &err), -1);
+    assert_int_equal(guest_start(w.guest, &start, fds, 3, &err), -1);
     assert_int_equal(err.code, ERROR_TOO_LARGE);
     world_close(&w);
 }
@@ -144,14 +144,14 @@ static void test_start_count(void **state)
     for (size_t i = 0; i < GUEST_ARGS_MAX; i++)
         words[i] = "w";
     const struct guest_program most = {.directory = "/", .argv = words, .env = none};
-    assert_int_equal(guest_start(w.guest, &most, fds, &err), 0);
+    assert_int_equal(guest_start(w.guest, &most, fds, 3, &err), 0);
     receive(&w, &fd_count);
     assert_int_equal(received.m.argc, GUEST_ARGS_MAX);
     words[GUEST_ARGS_MAX] = "w";
-    assert_int_equal(guest_start(w.guest, &most, fds, &err), -1);
+    assert_int_equal(guest_start(w.guest, &most, fds, 3, &err), -1);
     assert_int_equal(err.code, ERROR_TOO_LARGE);
     const struct guest_program variables = {.directory = "/", .argv = one, .env = words};
-    assert_int_equal(guest_start(w.guest, &variables, fds, &err), -1);
+    assert_int_equal(guest_start(w.guest, &variables, fds, 3, &err), -1);
     assert_int_equal(err.code, ERROR_TOO_LARGE);
     world_close(&w);
 }
@@ -191,7 +191,7 @@ static void test_dead_channel(void **state)
     w.init_fd = -1;
     guest_signal(w.guest, SIGINT); /* no SIGPIPE, no word */
     guest_kill(w.guest);
-    assert_int_equal(guest_start(w.guest, &start, fds, &err), -1);
+    assert_int_equal(guest_start(w.guest, &start, fds, 3, &err), -1);
     assert_int_equal(err.sys_errno, EPIPE);
     assert_int_equal(guest_files(w.guest, GUEST_FILES_LIST, 0, 1, &err), -1);
     loop_run(w.loop);

@@ -1,0 +1,52 @@
+/* kernel.h - the frames between a host client and a kernel, the program that drives an interpreter
+ *
+ * docs/PROTOCOL-kernel.md is the whole text. In short: a SOCK_SEQPACKET pair, one frame per
+ * datagram, a fixed header and at most KERNEL_BODY_MAX bytes; longer bodies go on in further
+ * frames. The kernel shares its process with the tenant's code, so what comes from it is content
+ * and never a fact. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdint.h>
+
+#define KERNEL_PROTOCOL   1
+#define KERNEL_CHANNEL_FD 3 /* where a kernel finds its end */
+#define KERNEL_PROGRAM_FD 4 /* where it finds its own text, when the image does not carry it */
+#define KERNEL_FRAME_MAX  65536
+#define KERNEL_BODY_MAX   (KERNEL_FRAME_MAX - 16)
+
+enum kernel_frame_type {
+    /* from the host; all but SET, ACK and SYNC are requests, and are answered by one DONE */
+    KERNEL_SET = 1,   /* name NUL value: "language" or "env", for the execution that follows */
+    KERNEL_EXECUTE,   /* the code; its first frame brings three fds: stdin, stdout, stderr */
+    KERNEL_VARIABLES, /* what the namespace holds -> REPLY */
+    KERNEL_VARIABLE,  /* name NUL format ("json" or "text") -> DATA */
+    KERNEL_COMPLETE,  /* cursor (decimal, in characters) NUL code -> REPLY */
+    KERNEL_IS_WHOLE,  /* is this code finished, or does it want another line -> REPLY */
+    KERNEL_ACK,       /* everything up to the DONE of this generation has arrived */
+    KERNEL_SYNC,      /* say again what was not acknowledged */
+
+    /* from the kernel */
+    KERNEL_READY = 64, /* JSON: protocol, language, version */
+    KERNEL_DATA,       /* mime NUL bytes: one representation of a result */
+    KERNEL_ERROR,      /* JSON: name, value, traceback */
+    KERNEL_REPLY,      /* JSON */
+    KERNEL_DONE,       /* int32: the exit code that the code asked for, or 0 */
+};
+
+enum kernel_frame_flags {
+    KERNEL_MORE = 1 << 0,  /* the body goes on in the next frame of this type and generation */
+    KERNEL_FIRST = 1 << 1, /* DATA: begins a new result; without it, another form of the last */
+    KERNEL_MAIN = 1 << 2,  /* DATA: the value of the last expression */
+};
+
+/* Little-endian, in front of every body. */
+struct kernel_frame {
+    uint32_t length; /* of the body */
+    uint16_t type;
+    uint16_t flags;
+    uint32_t generation; /* of the request this belongs to; 0: none */
+    uint32_t reserved;   /* 0 */
+};
+
+_Static_assert(sizeof(struct kernel_frame) == KERNEL_FRAME_MAX - KERNEL_BODY_MAX, "fixed size");
