@@ -16,5 +16,5 @@
 pid_t init_start_program(const struct guest_message *m, char *strings, const int *fds,
                          size_t fd_count);
 
-/* The files worker: runs in a fork of init (but for a PUT_NOW) and answers 0 or an errno. */
-int init_files(enum guest_files_op op, int in_fd, int out_fd);
+/* The files worker: runs in a fork of init (but for a ..._NOW) and answers 0 or an errno. */
+int init_files(const struct guest_message *m, int in_fd, int out_fd);

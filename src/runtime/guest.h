@@ -29,8 +29,9 @@ struct guest_program {
 MUST_CHECK int guest_start(struct guest *guest, const struct guest_program *program, const int *fds,
                            size_t fd_count, struct error *err);
 
+/* `since_ns`: for a list, 0 = all. */
 MUST_CHECK int guest_files(struct guest *guest, enum guest_files_op op, int in_fd, int out_fd,
-                           struct error *err);
+                           int64_t since_ns, struct error *err);
 
 /* These cannot fail in a way that matters: a dead channel is told by the callback. */
 void guest_signal(struct guest *guest, int signal);

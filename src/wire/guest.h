@@ -32,11 +32,13 @@ enum guest_verb {
 };
 
 enum guest_files_op {
-    GUEST_FILES_PUT = 1, /* `in` brings entries with content; they keep their mtime */
-    GUEST_FILES_PUT_NOW, /* the same, all of it in a memory file: init does it without a fork, and
-                          * after a failure refuses the GUEST_START that follows */
-    GUEST_FILES_LIST,    /* `out` gets one entry per file of the workspace, no content */
-    GUEST_FILES_GET      /* `in` brings entries that name files, `out` gets them with content */
+    GUEST_FILES_PUT = 1,  /* `in` brings entries with content; they keep their mtime */
+    GUEST_FILES_PUT_NOW,  /* the same, all of it in a memory file: init does it without a fork, and
+                           * after a failure refuses the GUEST_START that follows */
+    GUEST_FILES_LIST,     /* `out` gets one entry per file of the workspace, no content */
+    GUEST_FILES_LIST_NOW, /* the same into a memory file: init does it without a fork, and answers
+                           * E2BIG when there is more than a glance can see */
+    GUEST_FILES_GET       /* `in` brings entries that name files, `out` gets them with content */
 };
 
 struct guest_message {
@@ -48,6 +50,8 @@ struct guest_message {
     uint32_t envc;
     uint32_t strings_len;
     uint32_t reserved;
+    int64_t
+        since_ns; /* LIST, LIST_NOW: only what changed at this time of the wall clock, or later */
 };
 
 enum guest_file_flags {
