@@ -2,6 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
+
 #include "base/error.h"
 #include "event/loop.h"
 #include "wire/guest.h"
@@ -22,6 +24,7 @@ struct guest_program {
     const char *directory;
     const char *const *argv;
     const char *const *env;
+    bool is_plain; /* a kernel that speaks the plain form: see kernel.h */
 };
 
 /* Sends a GUEST_START; `fds` become the program's 0, 1, 2, ... (3 to GUEST_START_FDS of them) and

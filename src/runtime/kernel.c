@@ -104,7 +104,7 @@ static bool take_one(struct kernel *k)
         return false;
     close_all(fds, count); /* a kernel has none to give */
     if (n <= 0) {
-        end(k, n < 0 && errno == EMSGSIZE ? "a datagram that is too long" : "the kernel has ended");
+        end(k, n < 0 && errno == EMSGSIZE ? "a datagram that is too long" : NULL);
         return false;
     }
     struct frame_message m;

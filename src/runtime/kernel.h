@@ -8,7 +8,8 @@
 
 struct kernel;
 
-/* `m` is NULL when the channel is closed or poisoned; then `why` is a constant text for people. */
+/* `m` is NULL when the channel has ended: closed by the kernel, or poisoned, and then `why` is a
+ * constant text for people. */
 typedef void (*kernel_message_fn)(void *ctx, const struct frame_message *m, const char *why);
 
 /* Takes `fd`, even when it fails. */
