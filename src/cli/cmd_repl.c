@@ -49,10 +49,10 @@ static void on_changed(void *ctx, struct session *session)
 
 static const struct session_events session_events = {.changed = on_changed};
 
-static void on_hello(void *ctx, const struct spawn_message *m, int fd, const struct error *err)
+static void on_hello(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
 {
+    (void)fds;
     struct native *n = ctx;
-    scoped_close_fd(&fd);
     if (m)
         return;
     n->repl.status = cli_fail(n->repl.cli, err);

@@ -316,10 +316,10 @@ static const struct execution_events run_events = {.output = on_output,
 
 /* --- the run --------------------------------------------------------------------------------- */
 
-static void on_hello(void *ctx, const struct spawn_message *m, int fd, const struct error *err)
+static void on_hello(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
 {
+    (void)fds;
     struct run *r = ctx;
-    scoped_close_fd(&fd);
     if (m) {
         r->is_rootless = m->hello_reply.is_rootless;
         return;

@@ -113,12 +113,12 @@ static void fail(struct cell *c, const struct error *err)
 
 /* --- after the code: counters and artifacts, side by side ------------------------------------- */
 
-static void on_stats(void *ctx, const struct spawn_message *m, int fd, const struct error *err)
+static void on_stats(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
 {
+    (void)fds;
     (void)err;
     scoped_free struct count *count = ctx;
     struct cell *c = count->cell;
-    scoped_close_fd(&fd);
     if (!c)
         return;
     c->counting = NULL;

@@ -104,10 +104,11 @@ static void finish(struct execution_run *run)
     run->events->ended(run->ctx, e);
 }
 
-static void on_destroyed(void *ctx, const struct spawn_message *m, int fd, const struct error *err)
+static void on_destroyed(void *ctx, const struct spawn_message *m, int *fds,
+                         const struct error *err)
 {
+    (void)fds;
     struct execution_run *run = ctx;
-    scoped_close_fd(&fd);
     run->sandbox = 0;
     if (m)
         run->e.facts.stats = m->stats;
@@ -117,12 +118,12 @@ static void on_destroyed(void *ctx, const struct spawn_message *m, int fd, const
 }
 
 /* For requests whose answer changes nothing; the run may be gone by then. */
-static void on_answer(void *ctx, const struct spawn_message *m, int fd, const struct error *err)
+static void on_answer(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
 {
+    (void)fds;
     (void)ctx;
     (void)m;
     (void)err;
-    scoped_close_fd(&fd);
 }
 
 /* No counter could make a failure of it. */
@@ -396,26 +397,25 @@ static void on_guest(void *ctx, const struct guest_message *m)
     }
 }
 
-static void on_created(void *ctx, const struct spawn_message *m, int fd, const struct error *err)
+static void on_created(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
 {
     struct execution_run *run = ctx;
     struct error local;
     run->is_creating = false;
     if (!m) {
-        scoped_close_fd(&fd);
         run->has_destroyed = false;
         fail(run, err);
         return;
     }
     run->sandbox = m->sandbox;
     if (run->has_destroyed) { /* cancelled meanwhile */
-        scoped_close_fd(&fd);
         run->has_destroyed = false;
         destroy(run);
         return;
     }
     /* Without waiting for its GUEST_READY: the socket keeps what comes before. */
-    if (guest_open(&run->guest, run->loop, fd, on_guest, run, &local) < 0 || put(run, &local) < 0)
+    if (guest_open(&run->guest, run->loop, take_fd(&fds[0]), on_guest, run, &local) < 0 ||
+        put(run, &local) < 0)
         fail(run, &local);
 }
 

@@ -559,11 +559,12 @@ static void end(struct session *s, const struct spawn_stats *stats)
     tell(s);
 }
 
-static void on_destroyed(void *ctx, const struct spawn_message *m, int fd, const struct error *err)
+static void on_destroyed(void *ctx, const struct spawn_message *m, int *fds,
+                         const struct error *err)
 {
+    (void)fds;
     struct session *s = ctx;
     (void)err;
-    scoped_close_fd(&fd);
     end(s, m ? &m->stats : &s->before);
 }
 
@@ -615,13 +616,12 @@ static void on_guest(void *ctx, const struct guest_message *m)
     }
 }
 
-static void on_created(void *ctx, const struct spawn_message *m, int fd, const struct error *err)
+static void on_created(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
 {
     struct session *s = ctx;
     struct error local;
     s->is_creating = false;
     if (!m) {
-        scoped_close_fd(&fd);
         if (is_ending(s))
             destroy(s);
         else
@@ -630,11 +630,10 @@ static void on_created(void *ctx, const struct spawn_message *m, int fd, const s
     }
     s->sandbox = m->sandbox;
     if (is_ending(s)) { /* closed meanwhile */
-        scoped_close_fd(&fd);
         destroy(s);
         return;
     }
-    if (guest_open(&s->guest, s->loop, fd, on_guest, s, &local) < 0)
+    if (guest_open(&s->guest, s->loop, take_fd(&fds[0]), on_guest, s, &local) < 0)
         fail(s, &local);
     else
         start_kernel(s);
