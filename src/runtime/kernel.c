@@ -20,7 +20,8 @@ struct kernel {
     kernel_message_fn fn;
     void *ctx;
     struct frame_inbox inbox;
-    bool *is_freed; /* set while a callback is under way */
+    bool is_calling; /* a callback is under way, and may free us */
+    bool is_doomed;
 };
 
 /* --- ends ------------------------------------------------------------------------------------ */
@@ -36,10 +37,11 @@ void kernel_free(struct kernel *k)
 {
     if (!k)
         return;
-    if (k->is_freed)
-        *k->is_freed = true;
-    loop_watch_free(k->watch);
+    loop_watch_free(take_ptr(&k->watch));
     outbox_release(&k->outbox);
+    k->is_doomed = true;
+    if (k->is_calling)
+        return; /* the rest follows when the callback is back */
     frame_inbox_release(&k->inbox);
     close(k->fd);
     free(k);
@@ -69,7 +71,6 @@ static bool take_one(struct kernel *k)
     }
     struct frame_message m;
     const char *why;
-    bool is_freed = false;
     switch (frame_inbox_add(&k->inbox, datagram, (size_t)n, &m, &why)) {
     case FRAME_PART:
         return true;
@@ -79,12 +80,13 @@ static bool take_one(struct kernel *k)
     case FRAME_WHOLE:
         break;
     }
-    k->is_freed = &is_freed;
+    k->is_calling = true;
     k->fn(k->ctx, &m, NULL);
-    if (is_freed)
-        return false;
-    k->is_freed = NULL;
-    return true;
+    k->is_calling = false;
+    if (!k->is_doomed)
+        return true;
+    kernel_free(k);
+    return false;
 }
 
 static void on_readable(void *ctx, unsigned events)
