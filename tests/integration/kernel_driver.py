@@ -167,7 +167,8 @@ class Kernel:
         self.ready = frame.json()
 
     def start(self, code, stdin=b"", env=None, **settings):
-        """Begins an execution; `settings` are further SETs, by name. Answers an Execution."""
+        """Begins an execution; answers an Execution. Without any `stdin` (None) it stays open and empty.
+        `settings` are further SETs, by name."""
         self.generation += 1
         for name, value in settings.items():
             self.send(SET, f"{name}\0{value}".encode())
@@ -236,14 +237,15 @@ class Execution:
         self.kernel = kernel
         self.frames, self.output = [], {"stdout": b"", "stderr": b""}
         self.ended = set()  # of the pipes that are read
-        self.unsent = memoryview(stdin)
+        self.unsent = memoryview(stdin or b"")
         theirs_in, self.stdin = os.pipe2(os.O_CLOEXEC)
         self.stdout, theirs_out = os.pipe2(os.O_CLOEXEC)
         self.stderr, theirs_err = os.pipe2(os.O_CLOEXEC)
         theirs = (theirs_in, theirs_out, theirs_err)
         for fd in (self.stdin, self.stdout, self.stderr):
             os.set_blocking(fd, False)
-        if not self.unsent:
+        self.keeps_stdin = stdin is None  # open and empty
+        if not self.unsent and not self.keeps_stdin:
             self._close_stdin()
         kernel.send(EXECUTE, code, fds=theirs)
         for fd in theirs:
@@ -285,7 +287,7 @@ class Execution:
         poller = select.poll()
         for source in {self.kernel.channel.fileno(), self.stdout, self.stderr} - self.ended:
             poller.register(source, select.POLLIN)
-        if self.stdin >= 0:
+        if self.unsent:
             poller.register(self.stdin, select.POLLOUT)
         events = dict(poller.poll(seconds * 1000))
         self._drain()
