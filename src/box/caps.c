@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <linux/capability.h>
+#include <stdbool.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -43,4 +44,22 @@ int caps_drop_all(void)
         return -1;
     }
     return 0;
+}
+
+int caps_keep(const int *kept, size_t count)
+{
+    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct data[2] = {{0}};
+    for (size_t i = 0; i < count; i++) {
+        data[kept[i] / 32].effective |= 1u << kept[i] % 32;
+        data[kept[i] / 32].permitted |= 1u << kept[i] % 32;
+    }
+    for (int cap = 0; prctl(PR_CAPBSET_READ, cap) >= 0; cap++) {
+        bool is_kept = data[cap / 32].permitted & 1u << cap % 32;
+        if (!is_kept && prctl(PR_CAPBSET_DROP, cap) < 0)
+            return -1;
+    }
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 && errno != EINVAL)
+        return -1;
+    return (int)syscall(SYS_capset, &header, data);
 }

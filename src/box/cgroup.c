@@ -380,6 +380,57 @@ int cgroup_create(struct cgroup *cg, const struct cgroup_tree *tree, unsigned sl
     return 0;
 }
 
+static int give(int dir_fd, uid_t owner, struct error *err)
+{
+    if (fchownat(dir_fd, "cgroup.procs", owner, (gid_t)-1, AT_SYMLINK_NOFOLLOW) < 0)
+        return error_sys(err, "give a cgroup to a zygote");
+    return 0;
+}
+
+int cgroup_tree_nest(struct cgroup_tree *out, const struct cgroup_tree *tree, unsigned slot,
+                     uid_t owner, struct error *err)
+{
+    struct cgroup_tree nested = *tree;
+    int at = tree->where[CGROUP_UNIFIED];
+    if (at >= 0) {
+        char name[CGROUP_NAME_BYTES];
+        slot_name(slot, name);
+        int made = mkdirat(tree->parent_fd[at], name, 0755);
+        if (made < 0 && errno == EEXIST && kill_leftover(tree, slot))
+            made = mkdirat(tree->parent_fd[at], name, 0755);
+        scoped_fd int fd =
+            made < 0 ? -1 : openat(tree->parent_fd[at], name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0)
+            return error_sys(err, "make cgroup %u", slot);
+        enable_controllers(fd);
+        if (give(fd, owner, err) < 0) {
+            unlinkat(tree->parent_fd[at], name, AT_REMOVEDIR);
+            return -1;
+        }
+        nested.parent_fd[at] = take_fd(&fd);
+    }
+    *out = nested;
+    return 0;
+}
+
+void cgroup_tree_unnest(struct cgroup_tree *nested, const struct cgroup_tree *tree, unsigned slot)
+{
+    int at = tree->where[CGROUP_UNIFIED];
+    if (at < 0)
+        return;
+    char name[CGROUP_NAME_BYTES];
+    slot_name(slot, name);
+    close(nested->parent_fd[at]);
+    unlinkat(tree->parent_fd[at], name, AT_REMOVEDIR);
+}
+
+int cgroup_give(const struct cgroup *cg, const struct cgroup_tree *nested, uid_t owner,
+                struct error *err)
+{
+    int at = nested->where[CGROUP_UNIFIED];
+    return at < 0 ? 0 : give(cg->fd[at], owner, err);
+}
+
 int cgroup_open_entry(struct cgroup_entry *out, const struct cgroup *cg,
                       const struct cgroup_tree *tree, struct error *err)
 {
@@ -492,6 +543,20 @@ bool cgroup_remove(struct cgroup *cg, const struct cgroup_tree *tree)
     return all;
 }
 
+/* The groups that lie below one of a zygote's. */
+static void remove_nested(int dir_fd)
+{
+    int copy = dir_fd < 0 ? -1 : openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        uint64_t slot;
+        if (parse_u64(e->d_name, &slot))
+            unlinkat(dir_fd, e->d_name, AT_REMOVEDIR);
+    }
+    if (dir)
+        closedir(dir);
+}
+
 /* What a crashed spawner left of this slot. Its lock is ours now, so nobody else needs it. */
 static bool kill_leftover(const struct cgroup_tree *tree, unsigned slot)
 {
@@ -502,6 +567,7 @@ static bool kill_leftover(const struct cgroup_tree *tree, unsigned slot)
         old.fd[i] = openat(tree->parent_fd[i], name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     for (int tries = 0; tries < 2000; tries++) {
         cgroup_kill(&old, tree); /* again: without cgroup.kill a fork can slip through */
+        remove_nested(fd_of(&old, tree, CGROUP_UNIFIED));
         if (cgroup_remove(&old, tree))
             return true;
         usleep(1000); /* a killed process leaves its group when it is reaped, by someone else */

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/error.h"
 #include "wire/spawn.h"
@@ -51,6 +52,19 @@ void cgroup_tree_each(const struct cgroup_tree *tree, void (*found)(void *ctx, u
  * cgroup_tree_has() whether that may be. */
 MUST_CHECK int cgroup_create(struct cgroup *cg, const struct cgroup_tree *tree, unsigned slot,
                              const struct spawn_limits *limits, struct error *err);
+
+/* The groups of what a zygote makes lie, in the version 2 tree, below a group of the zygote's slot
+ * that its uid `owner` may write to: that is what the kernel wants before it lets the zygote clone
+ * into them. *out is a tree like `tree` (whose fds it borrows) in which that is so, and in which
+ * the zygote itself gets its group, too. */
+MUST_CHECK int cgroup_tree_nest(struct cgroup_tree *out, const struct cgroup_tree *tree,
+                                unsigned slot, uid_t owner, struct error *err);
+/* Removes it, when all its groups are gone. */
+void cgroup_tree_unnest(struct cgroup_tree *nested, const struct cgroup_tree *tree, unsigned slot);
+
+/* Lets `owner`, a zygote, clone into the group. */
+MUST_CHECK int cgroup_give(const struct cgroup *cg, const struct cgroup_tree *nested, uid_t owner,
+                           struct error *err);
 
 /* How a new process gets into the group: cloned into `into_fd` (version 2, borrowed, -1: none), and
  * by writing "0" into each of `tasks_fds` (version 1, owned). Moving a process by cgroup.procs

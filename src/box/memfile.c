@@ -14,26 +14,26 @@
 #define MFD_EXEC 0x10u /* since 6.3; before, every memfd was executable */
 #endif
 
-int memfile_load(int *out, const char *path, struct error *err)
+int memfile_load(int *out, int dir_fd, const char *name, mode_t mode, struct error *err)
 {
-    scoped_fd int file = open(path, O_RDONLY | O_CLOEXEC);
+    scoped_fd int file = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
     struct stat st;
     if (file < 0 || fstat(file, &st) < 0)
-        return error_sys(err, "open '%s'", path);
-    scoped_fd int copy = memfd_create("cove-init", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
-    if (copy < 0 && errno == EINVAL) {
-        copy = memfd_create("cove-init", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    }
+        return error_sys(err, "open '%s'", name);
+    scoped_fd int copy = memfd_create("cove", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
+    if (copy < 0 && errno == EINVAL)
+        copy = memfd_create("cove", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (copy < 0)
         return error_sys(err, "make a memory file");
     for (off_t left = st.st_size; left > 0;) {
         ssize_t n = sendfile(copy, file, NULL, (size_t)left);
         if (n <= 0)
-            return error_sys(err, "copy '%s'", path);
+            return error_sys(err, "copy '%s'", name);
         left -= n;
     }
-    if (fcntl(copy, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
-        return error_sys(err, "seal '%s'", path);
+    if (fchmod(copy, mode) < 0 ||
+        fcntl(copy, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+        return error_sys(err, "seal '%s'", name);
     *out = take_fd(&copy);
     return 0;
 }

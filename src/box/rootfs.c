@@ -88,8 +88,7 @@ static int make_storage(uint64_t disk_bytes, uint64_t inodes, uid_t owner, struc
     return take_fd(&fd);
 }
 
-int rootfs_prepare(struct rootfs *out, int veil_fd, uint64_t disk_bytes, uint64_t inodes,
-                   uid_t owner, struct error *err)
+int rootfs_prepare_image(struct rootfs *root, int veil_fd, struct error *err)
 {
     scoped_fd int image =
         open_tree(veil_fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
@@ -97,18 +96,18 @@ int rootfs_prepare(struct rootfs *out, int veil_fd, uint64_t disk_bytes, uint64_
         return error_sys(err, "clone image mount");
     if (set_flags(image, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV) < 0)
         return error_sys(err, "make image read-only");
-    int storage = make_storage(disk_bytes, inodes, owner, err);
-    if (storage < 0)
-        return -1;
-    *out = (struct rootfs){.image_fd = take_fd(&image), .storage_fd = storage};
+    root->image_fd = take_fd(&image);
     return 0;
 }
 
-void rootfs_release(struct rootfs *root)
+int rootfs_prepare_storage(struct rootfs *root, uint64_t disk_bytes, uint64_t inodes, uid_t owner,
+                           struct error *err)
 {
-    scoped_close_fd(&root->image_fd);
-    scoped_close_fd(&root->storage_fd);
-    *root = (struct rootfs){-1, -1};
+    int storage = make_storage(disk_bytes, inodes, owner, err);
+    if (storage < 0)
+        return -1;
+    root->storage_fd = storage;
+    return 0;
 }
 
 /* --- in the child ---------------------------------------------------------------------------- */
@@ -164,7 +163,6 @@ static int mount_dev(int root_fd)
 {
     static const struct setting settings[] = {
         {"size", "65536"}, {"nr_inodes", "64"}, {"mode", "0755"}};
-    static const struct setting pts_settings[] = {{"ptmxmode", "0666"}, {"mode", "0620"}};
     scoped_fd int dev =
         make_mount("tmpfs", settings, ARRAY_LEN(settings), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
     if (dev < 0)
@@ -172,11 +170,15 @@ static int mount_dev(int root_fd)
     /* Attached before it is filled: rootless, it gets mounts of its own. */
     if (attach(dev, root_fd, "dev") < 0 || fill_dev(dev) < 0)
         return -1;
-    scoped_fd int pts = make_mount("devpts", pts_settings, ARRAY_LEN(pts_settings),
-                                   MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
-    if (pts < 0 || attach(pts, dev, "pts") < 0)
-        return -1;
     return set_flags(dev, MOUNT_ATTR_RDONLY);
+}
+
+static int mount_pts(int root_fd)
+{
+    static const struct setting settings[] = {{"ptmxmode", "0666"}, {"mode", "0620"}};
+    scoped_fd int pts = make_mount("devpts", settings, ARRAY_LEN(settings),
+                                   MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+    return pts < 0 ? -1 : attach(pts, root_fd, "dev/pts");
 }
 
 static int mount_proc(int root_fd)
@@ -214,6 +216,21 @@ static int make_root(int root_fd)
     return chdir("/");
 }
 
+/* What no two sandboxes share: processes, terminals and all that can be written. */
+static int mount_own(const struct rootfs *root, const char **step)
+{
+    *step = "mount /proc";
+    if (mount_proc(root->image_fd) < 0)
+        return -1;
+    if (root->storage_fd < 0)
+        return 0;
+    *step = "mount /dev/pts";
+    if (mount_pts(root->image_fd) < 0)
+        return -1;
+    *step = "mount workspace";
+    return mount_stores(root);
+}
+
 int rootfs_enter(const struct rootfs *root, const char **step)
 {
     umask(0);
@@ -226,15 +243,24 @@ int rootfs_enter(const struct rootfs *root, const char **step)
     *step = "mount /dev";
     if (mount_dev(root->image_fd) < 0)
         return -1;
-    *step = "mount /proc";
-    if (mount_proc(root->image_fd) < 0)
-        return -1;
-    *step = "mount workspace";
-    if (mount_stores(root) < 0)
+    if (mount_own(root, step) < 0)
         return -1;
     *step = "change root";
     if (make_root(root->image_fd) < 0)
         return -1;
     umask(022);
     return 0;
+}
+
+int rootfs_dress(int storage_fd, const char **step)
+{
+    *step = "open root";
+    scoped_fd int here = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (here < 0)
+        return -1;
+    umask(0);
+    if (mount_own(&(struct rootfs){.image_fd = here, .storage_fd = storage_fd}, step) < 0)
+        return -1;
+    umask(022);
+    return chdir("/");
 }

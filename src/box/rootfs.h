@@ -13,14 +13,20 @@
 
 struct rootfs {
     int image_fd;   /* detached, read-only clone of the image's tree */
-    int storage_fd; /* detached tmpfs that holds all that can be written, with the limits on it */
+    int storage_fd; /* detached tmpfs that holds all that can be written, with the limits on it; -1:
+                     * nothing can be written, and there are no terminals */
 };
 
-/* `veil_fd` is the image's mount (see veil.h), borrowed. On success both fds of *out are owned. */
-MUST_CHECK int rootfs_prepare(struct rootfs *out, int veil_fd, uint64_t disk_bytes, uint64_t inodes,
-                              uid_t owner, struct error *err);
-void rootfs_release(struct rootfs *root);
+/* Each fills one fd of *root, which is owned then. `veil_fd` is the image's mount (see veil.h),
+ * borrowed. */
+MUST_CHECK int rootfs_prepare_image(struct rootfs *root, int veil_fd, struct error *err);
+MUST_CHECK int rootfs_prepare_storage(struct rootfs *root, uint64_t disk_bytes, uint64_t inodes,
+                                      uid_t owner, struct error *err);
 
 /* In the child: attaches everything below the image and makes it "/". Async-signal-safe; on -1
  * errno and *step (a constant text) say what failed. */
 MUST_CHECK int rootfs_enter(const struct rootfs *root, const char **step);
+
+/* In a copy of a zygote's mount namespace, whose root is entered already, without storage: mounts
+ * what must be the sandbox's own over it. */
+MUST_CHECK int rootfs_dress(int storage_fd, const char **step);

@@ -25,6 +25,7 @@ struct seal_plan {
     bool has_pids_cgroup;   /* else RLIMIT_NPROC does */
     int init_fd;            /* cove-init, as a sealed memfd */
     int control_fd;         /* init's end of its control socket */
+    int channel_fd;         /* the kernel's end of its channel, where a zygote seals; else -1 */
     bool is_rootless;
     bool allow_degraded;
     bool has_own_uid;
@@ -33,8 +34,10 @@ struct seal_plan {
 
 /* What the child tells, as one datagram each; after SEAL_DONE, end of file means: running. */
 enum seal_event {
+    SEAL_BORN,   /* first word of a process that a zygote or a helper made: its pid comes along */
     SEAL_MAP_ME, /* has made its user namespace and waits for one byte: mapped */
-    SEAL_DONE,   /* every step is done but the exec of cove-init */
+    SEAL_DONE,   /* every step is done but the exec */
+    SEAL_READY,  /* of a zygote: warm, takes requests */
     SEAL_FAILED
 };
 
@@ -47,18 +50,29 @@ struct seal_report {
 };
 
 struct seal_child {
-    pid_t pid;
-    int pid_fd;    /* owned */
+    pid_t pid;     /* 0: not known yet */
+    int pid_fd;    /* owned; -1 as long as the pid is not known */
     int report_fd; /* owned; non-blocking */
 };
+
+/* A pair of sockets for reports. The spawner's end learns who is speaking. */
+MUST_CHECK int seal_open_report(int *ours, int *theirs, struct error *err);
+
+/* One report: its size, 0 at the end of file, or -1 with errno. The first one of a child that
+ * somebody else cloned makes it known; it must be a child of ours, else EPROTO. */
+ssize_t seal_receive(struct seal_child *child, struct seal_report *out);
 
 /* Clones and lets the child seal itself. */
 MUST_CHECK int seal_start(struct seal_child *out, const struct seal_plan *plan, struct error *err);
 
-/* Hands the mounts over; the fds stay the caller's. */
+/* Hands the mounts over; the fds stay the caller's. One of them may be -1. */
 MUST_CHECK int seal_give_root(const struct seal_child *child, const struct rootfs *root,
                               struct error *err);
 
 /* Answers a SEAL_MAP_ME: writes the child's uid and gid maps and lets it go on. */
 MUST_CHECK int seal_map_ids(const struct seal_child *child, const struct seal_plan *plan,
                             struct error *err);
+
+/* The same with any map, for both kinds of ids. */
+MUST_CHECK int seal_write_maps(const struct seal_child *child, const char *map, bool is_rootless,
+                               struct error *err);

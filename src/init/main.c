@@ -139,7 +139,16 @@ static void receive(struct init *in)
         close(fds[--count]);
 }
 
-int main(void)
+/* A zygote's sandbox comes with its program: the argument is the pid. */
+static pid_t born_with(int argc, char **argv)
+{
+    pid_t pid = 0;
+    for (const char *p = argc > 1 ? argv[1] : ""; *p >= '0' && *p <= '9'; p++)
+        pid = pid * 10 + (*p - '0');
+    return pid;
+}
+
+int main(int argc, char **argv)
 {
     sigset_t chld;
     sigemptyset(&chld);
@@ -153,7 +162,7 @@ int main(void)
         return 1;
     tell_value(GUEST_READY, 0);
 
-    struct init in = {0};
+    struct init in = {.program = born_with(argc, argv)};
     struct pollfd sources[2] = {{.fd = GUEST_CONTROL_FD, .events = POLLIN},
                                 {.fd = signals, .events = POLLIN}};
     for (;;) {

@@ -20,14 +20,35 @@
 static int load_init(struct host *host, struct error *err)
 {
     char path[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - sizeof("cove-init"));
+    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
     if (n < 0)
         return error_sys(err, "find own program");
     path[n] = '\0';
     char *slash = strrchr(path, '/');
     BUG_ON(!slash);
-    memcpy(slash + 1, "cove-init", sizeof("cove-init"));
-    return memfile_load(&host->init_fd, path, err);
+    slash[slash == path] = '\0';
+    host->own_dir_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (host->own_dir_fd < 0)
+        return error_sys(err, "open own directory");
+    return memfile_load(&host->init_fd, host->own_dir_fd, "cove-init", 0111, err);
+}
+
+/* Only when somebody wants a zygote: a single run is over before it would pay. */
+int host_load_zygote(struct host *host, struct error *err)
+{
+    static const char *const names[HOST_ZYGOTE_FILES] = {
+        [HOST_ZYGOTE_MODULE] = "cove_zygote.so",
+        [HOST_ZYGOTE_PROGRAM] = "zygote.py",
+    };
+    for (size_t i = 0; i < HOST_ZYGOTE_FILES; i++) {
+        if (host->zygote_fds[i] >= 0)
+            continue;
+        if (memfile_load(&host->zygote_fds[i], host->own_dir_fd, names[i], 0555, err) < 0) {
+            err->code = ERROR_UNAVAILABLE;
+            return -1;
+        }
+    }
+    return 0;
 }
 
 /* Nobody but root or the caller may be able to change a store. Looked at before a user namespace
@@ -79,7 +100,12 @@ void host_sweep(struct host *host)
 
 int host_open(struct host *host, const struct host_options *options, struct error *err)
 {
-    *host = (struct host){.options = options, .init_fd = -1, .slots = {.fd = -1}, .next_id = 1};
+    *host = (struct host){.options = options,
+                          .own_dir_fd = -1,
+                          .init_fd = -1,
+                          .zygote_fds = {-1, -1},
+                          .slots = {.fd = -1},
+                          .next_id = 1};
     if (load_init(host, err) < 0)
         return -1;
     unsigned trusted = find_trusted_stores(options);
@@ -107,8 +133,10 @@ void host_close(struct host *host)
     cgroup_tree_close(&host->cgroups);
     if (host->slots.fd >= 0)
         slot_table_close(&host->slots);
-    if (host->init_fd >= 0)
-        close(host->init_fd);
+    scoped_close_fd(&host->own_dir_fd);
+    scoped_close_fd(&host->init_fd);
+    for (size_t i = 0; i < HOST_ZYGOTE_FILES; i++)
+        scoped_close_fd(&host->zygote_fds[i]);
 }
 
 /* An image belongs to who owns its store, and to nobody else. */

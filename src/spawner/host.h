@@ -14,6 +14,8 @@
 #include "box/slot.h"
 
 #define HOST_STORES_MAX 4
+
+enum host_zygote_file { HOST_ZYGOTE_MODULE, HOST_ZYGOTE_PROGRAM, HOST_ZYGOTE_FILES };
 #define HOST_VEILS_MAX  64 /* images in use at a time; the oldest makes room */
 
 /* From the command line of whoever started us; a client cannot change it. */
@@ -42,7 +44,9 @@ struct host {
         int fd;
     } veils[HOST_VEILS_MAX];
     size_t veil_count;
-    int init_fd; /* cove-init, sealed in memory */
+    int own_dir_fd; /* where this program lies, and the others of Cove's */
+    int init_fd;    /* cove-init, sealed in memory */
+    int zygote_fds[HOST_ZYGOTE_FILES]; /* the same of what makes a python a zygote; -1: not loaded */
     struct sock_filter filter[SECCOMP_FILTER_MAX];
     size_t filter_len;
     uint64_t next_id;
@@ -57,6 +61,9 @@ void host_sweep(struct host *host);
 /* The mount of an image, by digest alone, made at its first use; *out is borrowed. */
 MUST_CHECK int host_get_image(struct host *host, const uint8_t digest[SPAWN_DIGEST_BYTES], int *out,
                               struct error *err);
+
+/* Loads host->zygote_fds, once. Fails where this build has no zygote. */
+MUST_CHECK int host_load_zygote(struct host *host, struct error *err);
 
 /* Layers that the host as a whole lacks (cgroup controllers), as a bit set; 0 is good. */
 uint32_t host_missing_layers(const struct host *host);

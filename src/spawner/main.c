@@ -19,9 +19,11 @@
 #include "base/fd.h"
 #include "base/memory.h"
 #include "base/option.h"
+#include "base/scoped.h"
 #include "box/memwatch.h"
 #include "box/probe.h"
 #include "spawner/sandbox.h"
+#include "spawner/zygote.h"
 #include "wire/guest.h"
 
 #define REMOVE_RETRY_MS 2
@@ -40,8 +42,12 @@ struct spawner {
     int client_fd;
     struct sandbox *sandboxes;
     size_t count;
+    struct zygote *zygotes;
+    size_t zygote_count;
     struct pollfd *polls; /* grows with the number of sandboxes */
     size_t poll_cap;
+    int fds[FD_PASS_MAX]; /* that came with the message being served; closed behind it */
+    size_t fd_count;
 };
 
 /* --- answering ------------------------------------------------------------------------------- */
@@ -66,6 +72,9 @@ static void answer_failure(struct spawner *s, uint32_t serial, enum spawn_verb v
     m.failure = *failure;
     answer(s, &m, NULL, 0);
 }
+
+static const struct spawn_failure no_zygote = {
+    .code = ERROR_NOT_FOUND, .layer = -1, .step = "no such zygote"};
 
 static void answer_no_sandbox(struct spawner *s, const struct spawn_message *m)
 {
@@ -102,10 +111,31 @@ static void op_hello(struct spawner *s, const struct spawn_message *m, struct sa
     answer(s, &reply, NULL, 0);
 }
 
+static struct zygote *find_zygote(struct spawner *s, uint64_t id)
+{
+    for (struct zygote *z = s->zygotes; z; z = z->next) {
+        if (z->id == id && z->state != ZYGOTE_ENDING)
+            return z;
+    }
+    return NULL;
+}
+
+static int create_sandbox(struct spawner *s, const struct spawn_create *r, struct sandbox **out,
+                          struct spawn_failure *failure)
+{
+    struct zygote *z = r->zygote ? find_zygote(s, r->zygote) : NULL;
+    if (!r->zygote)
+        return sandbox_create(out, &s->host, r, failure);
+    if (z)
+        return zygote_create(out, z, &s->host, r, failure);
+    *failure = no_zygote;
+    return -1;
+}
+
 static void op_create(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
 {
     struct spawn_failure failure;
-    if (sandbox_create(&sb, &s->host, &m->create, &failure) < 0) {
+    if (create_sandbox(s, &m->create, &sb, &failure) < 0) {
         answer_failure(s, m->serial, SPAWN_CREATE, &failure);
         return;
     }
@@ -113,27 +143,48 @@ static void op_create(struct spawner *s, const struct spawn_message *m, struct s
     s->sandboxes = sb;
     s->count++;
     struct spawn_message reply = reply_to(m->serial, SPAWN_CREATE, sb->id);
-    answer(s, &reply, &sb->control_fd, 1);
+    const int fds[2] = {sb->control_fd, sb->channel_fd};
+    answer(s, &reply, fds, sb->channel_fd < 0 ? 1 : 2);
+    scoped_close_fd(&sb->channel_fd); /* its end is the client's alone */
+    sb->channel_fd = -1;
+}
+
+static void op_zygote(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
+{
+    (void)sb;
+    struct zygote *z;
+    struct spawn_failure failure = {.code = ERROR_INVALID, .layer = -1, .step = "zygote"};
+    if (m->create.zygote || zygote_start(&z, &s->host, &m->create, s->fds, &failure) < 0) {
+        answer_failure(s, m->serial, SPAWN_ZYGOTE, &failure);
+        return;
+    }
+    s->fd_count = 0; /* they are the zygote's now */
+    z->next = s->zygotes;
+    s->zygotes = z;
+    s->zygote_count++;
+    struct spawn_message reply = reply_to(m->serial, SPAWN_ZYGOTE, z->id);
+    answer(s, &reply, NULL, 0);
 }
 
 static void op_stats(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
 {
     struct spawn_message reply = reply_to(m->serial, SPAWN_STATS, sb->id);
-    sandbox_read_stats(sb, &s->host, &reply.stats);
+    sandbox_read_stats(sb, &reply.stats);
     answer(s, &reply, NULL, 0);
 }
 
 static void op_kill(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
 {
     struct spawn_message reply = reply_to(m->serial, SPAWN_KILL, sb->id);
-    sandbox_kill(sb, &s->host);
+    sandbox_kill(sb);
     answer(s, &reply, NULL, 0);
 }
 
 static void op_destroy(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
 {
-    sandbox_read_stats(sb, &s->host, &sb->last);
-    sandbox_kill(sb, &s->host);
+    (void)s;
+    sandbox_read_stats(sb, &sb->last);
+    sandbox_kill(sb);
     sb->state = SANDBOX_ENDING;
     sb->destroy_serial = m->serial;
 }
@@ -166,20 +217,22 @@ struct spawn_op {
     unsigned phases;  /* in which the client may ask this */
     size_t body_size; /* behind it, every byte must be zero */
     bool names_sandbox;
+    size_t fd_count; /* that it brings, exactly */
     void (*run)(struct spawner *s, const struct spawn_message *m, struct sandbox *sb);
 };
 
 /* Without the padding at its end, which must be zero too. */
-#define CREATE_BODY_BYTES (offsetof(struct spawn_create, flags) + sizeof(uint32_t))
+#define CREATE_BODY_BYTES (offsetof(struct spawn_create, zygote) + sizeof(uint64_t))
 
 static const struct spawn_op ops[SPAWN_VERB_COUNT] = {
-    [SPAWN_HELLO] = {PHASE_NEW, sizeof(struct spawn_hello), false, op_hello},
-    [SPAWN_CREATE] = {PHASE_READY, CREATE_BODY_BYTES, false, op_create},
-    [SPAWN_STATS] = {PHASE_READY, 0, true, op_stats},
-    [SPAWN_KILL] = {PHASE_READY, 0, true, op_kill},
-    [SPAWN_DESTROY] = {PHASE_READY, 0, true, op_destroy},
-    [SPAWN_PROBE] = {PHASE_READY, 0, false, op_probe},
-    [SPAWN_PING] = {PHASE_READY, 0, false, op_ping},
+    [SPAWN_HELLO] = {PHASE_NEW, sizeof(struct spawn_hello), false, 0, op_hello},
+    [SPAWN_CREATE] = {PHASE_READY, CREATE_BODY_BYTES, false, 0, op_create},
+    [SPAWN_STATS] = {PHASE_READY, 0, true, 0, op_stats},
+    [SPAWN_KILL] = {PHASE_READY, 0, true, 0, op_kill},
+    [SPAWN_DESTROY] = {PHASE_READY, 0, true, 0, op_destroy},
+    [SPAWN_PROBE] = {PHASE_READY, 0, false, 0, op_probe},
+    [SPAWN_PING] = {PHASE_READY, 0, false, 0, op_ping},
+    [SPAWN_ZYGOTE] = {PHASE_READY, CREATE_BODY_BYTES, false, SPAWN_ZYGOTE_FDS, op_zygote},
 };
 
 static bool is_zero(const uint8_t *bytes, size_t len)
@@ -196,6 +249,7 @@ static bool is_well_formed(const struct spawner *s, const struct spawn_message *
         return false;
     const struct spawn_op *op = &ops[m->verb];
     return op->run && op->phases & s->phase && op->names_sandbox == (m->sandbox != 0) &&
+           op->fd_count == s->fd_count && (m->verb != SPAWN_CREATE || !m->create.reserved) &&
            is_zero(m->bytes + op->body_size, SPAWN_BODY_BYTES - op->body_size);
 }
 
@@ -208,24 +262,41 @@ static struct sandbox *find_sandbox(struct spawner *s, uint64_t id)
     return NULL;
 }
 
+static void close_fds(struct spawner *s)
+{
+    while (s->fd_count > 0)
+        close(s->fds[--s->fd_count]);
+}
+
+/* The zygote of a destroy, which names it like a sandbox. */
+static bool destroy_zygote(struct spawner *s, const struct spawn_message *m)
+{
+    struct zygote *z = m->verb == SPAWN_DESTROY ? find_zygote(s, m->sandbox) : NULL;
+    if (!z)
+        return false;
+    zygote_end(z);
+    z->destroy_serial = m->serial;
+    return true;
+}
+
+static void serve_message(struct spawner *s, const struct spawn_message *m)
+{
+    struct sandbox *sb = m->sandbox ? find_sandbox(s, m->sandbox) : NULL;
+    if (!m->sandbox || sb)
+        ops[m->verb].run(s, m, sb);
+    else if (!destroy_zygote(s, m))
+        answer_no_sandbox(s, m);
+}
+
 static void on_client(struct spawner *s)
 {
     struct spawn_message m;
-    int fds[FD_PASS_MAX];
-    size_t fd_count;
-    ssize_t n = fd_recv(s->client_fd, &m, sizeof(m), fds, &fd_count);
-    bool has_fds = fd_count > 0;
-    while (fd_count > 0)
-        close(fds[--fd_count]);
-    if (n != sizeof(m) || has_fds || !is_well_formed(s, &m)) {
-        s->is_stopping = true;
-        return;
-    }
-    struct sandbox *sb = m.sandbox ? find_sandbox(s, m.sandbox) : NULL;
-    if (m.sandbox && !sb)
-        answer_no_sandbox(s, &m);
+    ssize_t n = fd_recv(s->client_fd, &m, sizeof(m), s->fds, &s->fd_count);
+    if (n == sizeof(m) && is_well_formed(s, &m))
+        serve_message(s, &m);
     else
-        ops[m.verb].run(s, &m, sb);
+        s->is_stopping = true;
+    close_fds(s);
 }
 
 /* --- what sandboxes do ----------------------------------------------------------------------- */
@@ -236,7 +307,7 @@ static void on_report(struct spawner *s, struct sandbox *sb)
     if (sandbox_on_report(sb, &m.failure) < 0) {
         m.flags = SPAWN_FAILED;
         answer(s, &m, NULL, 0);
-        sandbox_kill(sb, &s->host);
+        sandbox_kill(sb);
     } else if (sb->state == SANDBOX_LIVE) {
         bool has_user_ns = sb->layers & LAYER_BIT(USER_NS);
         m.sealed = (struct spawn_sealed){
@@ -245,17 +316,51 @@ static void on_report(struct spawner *s, struct sandbox *sb)
             .sandbox_uid = has_user_ns ? GUEST_UID : sb->plan.uid,
         };
         answer(s, &m, NULL, 0);
-        sandbox_set_baseline(sb, &s->host);
+        sandbox_set_baseline(sb);
     }
 }
 
 static void on_exit_of(struct spawner *s, struct sandbox *sb)
 {
-    sandbox_on_exit(sb, &s->host);
+    sandbox_on_exit(sb);
     if (sb->state == SANDBOX_OVER) {
         struct spawn_message m = {.verb = SPAWN_EXITED, .sandbox = sb->id};
         m.stats = sb->last;
         answer(s, &m, NULL, 0);
+    }
+}
+
+static void tell_failure(struct spawner *s, uint64_t id, const struct spawn_failure *failure)
+{
+    struct spawn_message m = {.verb = SPAWN_SEALED, .flags = SPAWN_FAILED, .sandbox = id};
+    m.failure = *failure;
+    answer(s, &m, NULL, 0);
+}
+
+static void tell_zygote_end(struct spawner *s, const struct zygote *z)
+{
+    struct spawn_message m = {.verb = SPAWN_EXITED, .sandbox = z->id};
+    m.stats.is_over = 1;
+    answer(s, &m, NULL, 0);
+}
+
+static void on_zygote(struct spawner *s, struct zygote *z, const struct pollfd *polls)
+{
+    struct spawn_failure failure;
+    struct spawn_message m = {.verb = SPAWN_SEALED, .sandbox = z->id};
+    switch (zygote_on_poll(z, &s->host, polls, &failure)) {
+    case ZYGOTE_NO_NEWS:
+        break;
+    case ZYGOTE_IS_READY:
+        m.sealed = (struct spawn_sealed){.layers = z->shell->layers, .host_uid = z->shell->plan.uid};
+        answer(s, &m, NULL, 0);
+        break;
+    case ZYGOTE_FAILED:
+        tell_failure(s, z->id, &failure);
+        break;
+    case ZYGOTE_EXITED:
+        tell_zygote_end(s, z);
+        break;
     }
 }
 
@@ -278,15 +383,64 @@ static void remove_ended(struct spawner *s)
     }
 }
 
+static void remove_zygotes(struct spawner *s)
+{
+    for (struct zygote **at = &s->zygotes; *at;) {
+        struct zygote *z = *at, *next = z->next;
+        if (z->destroy_serial && z->is_reaped) {
+            struct spawn_message m = reply_to(z->destroy_serial, SPAWN_DESTROY, z->id);
+            m.stats.is_over = 1;
+            answer(s, &m, NULL, 0);
+            z->destroy_serial = 0;
+        }
+        if (zygote_try_remove(z, &s->host)) {
+            *at = next;
+            s->zygote_count--;
+        } else {
+            at = &z->next;
+        }
+    }
+}
+
+static void check_zygotes(struct spawner *s, int64_t now)
+{
+    static const struct spawn_failure late = {
+        .code = ERROR_UNAVAILABLE, .layer = -1, .step = "the zygote was not ready in time"};
+    for (struct zygote *z = s->zygotes; z; z = z->next) {
+        if (z->state == ZYGOTE_ENDING || now < z->deadline_ns)
+            continue;
+        if (z->state == ZYGOTE_READY)
+            tell_zygote_end(s, z);
+        else
+            tell_failure(s, z->id, &late);
+        zygote_end(z);
+    }
+}
+
+/* A zygote that does not answer is ended; what waits for it fails with it. */
+static void end_stuck(struct spawner *s, struct sandbox *sb)
+{
+    for (struct zygote *z = s->zygotes; z; z = z->next) {
+        if (z->shell == sb->shell && z->state == ZYGOTE_READY) {
+            tell_zygote_end(s, z);
+            zygote_end(z);
+        }
+    }
+    sandbox_kill(sb);
+}
+
 static void check_deadlines(struct spawner *s)
 {
     int64_t now = clock_now_ns();
+    check_zygotes(s, now);
     for (struct sandbox *sb = s->sandboxes; sb; sb = sb->next) {
         if (sb->is_reaped || sb->state == SANDBOX_ENDING)
             continue;
+        if (sb->shell && sb->state == SANDBOX_SEALING && now >= sb->seal_deadline_ns)
+            end_stuck(s, sb);
         if (now >= sb->deadline_ns) {
             sb->lifetime_over = true;
-            sandbox_kill(sb, &s->host);
+            sandbox_kill(sb);
         }
         if (!sb->plan.has_memory_cgroup && sb->state == SANDBOX_LIVE) {
             uint64_t bytes =
@@ -294,7 +448,7 @@ static void check_deadlines(struct spawner *s)
             sb->memory_seen_bytes = MAX(sb->memory_seen_bytes, bytes);
             if (bytes > sb->plan.limits.memory_bytes) {
                 sb->killed_for_memory = true;
-                sandbox_kill(sb, &s->host);
+                sandbox_kill(sb);
             }
         }
     }
@@ -310,6 +464,14 @@ static int next_timeout_ms(const struct spawner *s)
             wait = MIN(wait, MEMWATCH_MS);
         if (!sb->is_reaped)
             wait = MIN(wait, MAX((sb->deadline_ns - now) / 1000000 + 1, 0));
+        if (sb->shell && sb->state == SANDBOX_SEALING)
+            wait = MIN(wait, MAX((sb->seal_deadline_ns - now) / 1000000 + 1, 0));
+    }
+    for (const struct zygote *z = s->zygotes; z; z = z->next) {
+        if (z->state != ZYGOTE_ENDING)
+            wait = MIN(wait, MAX((z->deadline_ns - now) / 1000000 + 1, 0));
+        else if (z->shell->is_reaped)
+            wait = MIN(wait, REMOVE_RETRY_MS);
     }
     return wait == INT32_MAX ? -1 : (int)wait;
 }
@@ -319,8 +481,12 @@ static void stop_all(struct spawner *s)
     for (struct sandbox *sb = s->sandboxes; sb; sb = sb->next) {
         if (sb->state == SANDBOX_ENDING)
             continue;
-        sandbox_kill(sb, &s->host);
+        sandbox_kill(sb);
         sb->state = SANDBOX_ENDING;
+    }
+    for (struct zygote *z = s->zygotes; z; z = z->next) {
+        if (z->state != ZYGOTE_ENDING)
+            zygote_end(z);
     }
 }
 
@@ -336,13 +502,16 @@ static void sweep_once(struct spawner *s)
 
 static void turn(struct spawner *s, int signal_fd)
 {
-    if (s->poll_cap < s->count + 2) {
-        s->poll_cap = 2 * (s->count + 2);
+    size_t needed = 2 + s->zygote_count * ZYGOTE_POLLS + s->count;
+    if (s->poll_cap < needed) {
+        s->poll_cap = 2 * needed;
         s->polls = xrealloc(s->polls, s->poll_cap * sizeof(*s->polls));
     }
     size_t n = 0;
     s->polls[n++] = (struct pollfd){.fd = s->is_stopping ? -1 : s->client_fd, .events = POLLIN};
     s->polls[n++] = (struct pollfd){.fd = signal_fd, .events = POLLIN};
+    for (struct zygote *z = s->zygotes; z; z = z->next, n += ZYGOTE_POLLS)
+        zygote_get_polls(z, &s->polls[n]);
     for (struct sandbox *sb = s->sandboxes; sb; sb = sb->next) {
         int fd = sb->state == SANDBOX_SEALING ? sb->child.report_fd : sb->child.pid_fd;
         s->polls[n++] = (struct pollfd){.fd = sb->is_reaped ? -1 : fd, .events = POLLIN};
@@ -351,6 +520,8 @@ static void turn(struct spawner *s, int signal_fd)
         s->is_stopping = true;
 
     size_t i = 2;
+    for (struct zygote *z = s->zygotes; z; z = z->next, i += ZYGOTE_POLLS)
+        on_zygote(s, z, &s->polls[i]);
     for (struct sandbox *sb = s->sandboxes; sb; sb = sb->next, i++) {
         if (!s->polls[i].revents)
             continue;
@@ -367,6 +538,7 @@ static void turn(struct spawner *s, int signal_fd)
     if (s->is_stopping)
         stop_all(s);
     remove_ended(s);
+    remove_zygotes(s);
     sweep_once(s);
 }
 
@@ -460,7 +632,7 @@ static int serve(struct spawner *s, const struct host_options *options)
     s->is_broken = signals < 0 || host_open(&s->host, options, &s->start_error) < 0;
     prctl(PR_SET_DUMPABLE, 0); /* not before: our own /proc files would no longer be ours */
 
-    while (!s->is_stopping || s->sandboxes)
+    while (!s->is_stopping || s->sandboxes || s->zygotes)
         turn(s, signals);
     host_close(&s->host);
     return 0;

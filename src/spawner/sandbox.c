@@ -16,9 +16,13 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/memory.h"
 #include "base/scoped.h"
 #include "wire/guest.h"
+#include "wire/zygote.h"
+
+#define SEAL_LIMIT_NS (10 * 1000000000ll)
 
 #define CGROUP_LAYERS (LAYER_BIT(CG_MEMORY) | LAYER_BIT(CG_PIDS) | LAYER_BIT(CG_CPU))
 
@@ -73,13 +77,20 @@ static int check_layers(const struct host *host, uint32_t flags, struct spawn_fa
     return 0;
 }
 
-static int make_control(struct sandbox *sb, struct error *err)
+static int make_pair(int *ours, int *theirs, struct error *err)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return error_sys(err, "make control socket");
-    sb->control_fd = pair[0];
-    sb->plan.control_fd = pair[1];
+    *ours = pair[0];
+    *theirs = pair[1];
+    return 0;
+}
+
+static int make_control(struct sandbox *sb, struct error *err)
+{
+    if (make_pair(&sb->control_fd, &sb->plan.control_fd, err) < 0)
+        return -1;
     /* A start carries up to GUEST_STRINGS_MAX bytes in one datagram. */
     int size = 2 * GUEST_STRINGS_MAX;
     setsockopt(sb->control_fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
@@ -97,11 +108,11 @@ static void drop_plan(struct sandbox *sb)
 {
     close_fd(&sb->root.image_fd);
     close_fd(&sb->plan.control_fd);
+    close_fd(&sb->plan.channel_fd);
     cgroup_entry_release(&sb->plan.entry);
 }
 
-static int build(struct sandbox *sb, struct host *host, const struct spawn_create *r,
-                 struct error *err)
+static void fill_plan(struct sandbox *sb, const struct host *host, const struct spawn_create *r)
 {
     struct seal_plan *plan = &sb->plan;
     bool has_own_uid = host->power.uid_count > 0;
@@ -113,19 +124,75 @@ static int build(struct sandbox *sb, struct host *host, const struct spawn_creat
     plan->filter = host->filter;
     plan->filter_len = host->filter_len;
     plan->init_fd = host->init_fd;
-    plan->has_memory_cgroup = cgroup_tree_has(&host->cgroups, CGROUP_MEMORY);
-    plan->has_pids_cgroup = cgroup_tree_has(&host->cgroups, CGROUP_PIDS);
+    plan->has_memory_cgroup = cgroup_tree_has(sb->tree, CGROUP_MEMORY);
+    plan->has_pids_cgroup = cgroup_tree_has(sb->tree, CGROUP_PIDS);
+}
 
-    if (make_control(sb, err) < 0 ||
-        cgroup_open_entry(&plan->entry, &sb->cgroup, &host->cgroups, err) < 0 ||
-        seal_start(&sb->child, plan, err) < 0)
-        return -1;
+static int prepare_storage(struct sandbox *sb, struct error *err)
+{
+    const struct spawn_limits *l = &sb->plan.limits;
+    return rootfs_prepare_storage(&sb->root, l->disk_bytes, l->inodes, sb->plan.uid, err);
+}
+
+static int build_cold(struct sandbox *sb, struct host *host, const struct spawn_create *r,
+                      bool has_storage, struct error *err)
+{
     int image;
-    if (host_get_image(host, r->image, &image, err) < 0 ||
-        rootfs_prepare(&sb->root, image, r->limits.disk_bytes, r->limits.inodes, plan->uid, err) <
-            0)
+    if (seal_start(&sb->child, &sb->plan, err) < 0 ||
+        host_get_image(host, r->image, &image, err) < 0 ||
+        rootfs_prepare_image(&sb->root, image, err) < 0)
+        return -1;
+    if (has_storage && prepare_storage(sb, err) < 0)
         return -1;
     return seal_give_root(&sb->child, &sb->root, err);
+}
+
+static int send_request(struct sandbox *sb, int zygote_fd, int report_fd, struct error *err)
+{
+    const struct seal_plan *plan = &sb->plan;
+    const struct cgroup_entry *entry = &plan->entry;
+    int fds[FD_PASS_MAX] = {report_fd, plan->control_fd, plan->channel_fd};
+    size_t count = 3;
+    _Static_assert(3 + CGROUP_HIERARCHIES_MAX <= FD_PASS_MAX, "the fds of a request fit");
+    struct zygote_request request = {
+        .limits = plan->limits,
+        .uid = plan->uid,
+        .flags = (plan->is_rootless ? ZYGOTE_ROOTLESS : 0u) |
+                 (plan->allow_degraded ? ZYGOTE_ALLOW_DEGRADED : 0u) |
+                 (plan->has_own_uid ? ZYGOTE_OWN_UID : 0u) |
+                 (plan->has_memory_cgroup ? ZYGOTE_MEMORY_CGROUP : 0u) |
+                 (plan->has_pids_cgroup ? ZYGOTE_PIDS_CGROUP : 0u) |
+                 (entry->into_fd >= 0 ? ZYGOTE_INTO_CGROUP : 0u),
+    };
+    if (entry->into_fd >= 0)
+        fds[count++] = entry->into_fd;
+    for (size_t i = 0; i < entry->task_count; i++)
+        fds[count++] = entry->tasks_fds[i];
+    if (fd_send(zygote_fd, &request, sizeof(request), fds, count) < 0)
+        return error_sys(err, "ask the zygote");
+    return 0;
+}
+
+/* The zygote clones and makes namespaces while the storage is made here. */
+static int build_warm(struct sandbox *sb, int zygote_fd, struct error *err)
+{
+    scoped_fd int report_fd = -1;
+    if (make_pair(&sb->channel_fd, &sb->plan.channel_fd, err) < 0 ||
+        cgroup_give(&sb->cgroup, sb->tree, sb->shell->plan.uid, err) < 0 ||
+        seal_open_report(&sb->child.report_fd, &report_fd, err) < 0 ||
+        send_request(sb, zygote_fd, report_fd, err) < 0)
+        return -1;
+    /* What goes wrong from here on is told by the report socket. */
+    if (prepare_storage(sb, err) < 0 || seal_give_root(&sb->child, &sb->root, err) < 0)
+        return -1;
+    return 0;
+}
+
+static void leave_slot(struct sandbox *sb, struct host *host)
+{
+    if (sb->tree == &sb->nest)
+        cgroup_tree_unnest(&sb->nest, &host->cgroups, sb->slot);
+    slot_release(&host->slots, sb->slot);
 }
 
 /* The way back from half a sandbox. Its only process runs our code, and goes at once. */
@@ -137,11 +204,11 @@ static void undo(struct sandbox *sb, struct host *host, bool has_cgroup)
         waitid(P_PIDFD, (id_t)sb->child.pid_fd, &info, WEXITED);
     }
     for (int tries = 0; has_cgroup && tries < 1000; tries++) {
-        if (cgroup_remove(&sb->cgroup, &host->cgroups))
+        if (cgroup_remove(&sb->cgroup, sb->tree))
             break;
         usleep(1000);
     }
-    slot_release(&host->slots, sb->slot);
+    leave_slot(sb, host);
 }
 
 static void free_sandbox(struct sandbox *sb)
@@ -149,29 +216,65 @@ static void free_sandbox(struct sandbox *sb)
     drop_plan(sb);
     close_fd(&sb->root.storage_fd);
     close_fd(&sb->control_fd);
+    close_fd(&sb->channel_fd);
     close_fd(&sb->child.pid_fd);
     close_fd(&sb->child.report_fd);
     free(sb);
 }
 
-int sandbox_create(struct sandbox **out, struct host *host, const struct spawn_create *r,
-                   struct spawn_failure *failure)
+enum kind { KIND_COLD, KIND_SHELL, KIND_WARM };
+
+static int check_request(const struct host *host, const struct spawn_create *r,
+                         struct spawn_failure *failure)
 {
-    struct error err;
     if (r->flags & ~(uint32_t)SPAWN_ALLOW_DEGRADED)
         return fail(failure, ERROR_INVALID, 0, -1, "flags");
     if (check_limits(host, &r->limits, failure) < 0 || check_layers(host, r->flags, failure) < 0)
         return -1;
+    return 0;
+}
 
+static int place(struct sandbox *sb, struct host *host, enum kind kind, struct error *err)
+{
+    uid_t uid = host->power.uid_count > 0 ? host->power.uid_first + sb->slot : 0;
+    sb->tree = sb->shell ? &sb->shell->nest : &host->cgroups;
+    if (kind != KIND_SHELL)
+        return 0;
+    if (cgroup_tree_nest(&sb->nest, &host->cgroups, sb->slot, uid, err) < 0)
+        return -1;
+    sb->tree = &sb->nest;
+    return 0;
+}
+
+static int make(struct sandbox *sb, struct host *host, const struct spawn_create *r, enum kind kind,
+                int zygote_fd, struct error *err)
+{
+    fill_plan(sb, host, r);
+    if (make_control(sb, err) < 0 ||
+        cgroup_open_entry(&sb->plan.entry, &sb->cgroup, sb->tree, err) < 0)
+        return -1;
+    return kind == KIND_WARM ? build_warm(sb, zygote_fd, err)
+                             : build_cold(sb, host, r, kind == KIND_COLD, err);
+}
+
+static int create(struct sandbox **out, struct host *host, const struct spawn_create *r,
+                  enum kind kind, struct sandbox *shell, int zygote_fd,
+                  struct spawn_failure *failure)
+{
+    struct error err;
+    if (check_request(host, r, failure) < 0)
+        return -1;
     struct sandbox *sb = xcalloc(1, sizeof(*sb));
-    sb->control_fd = sb->child.pid_fd = sb->child.report_fd = -1;
-    sb->plan.control_fd = sb->root.image_fd = sb->root.storage_fd = -1;
+    sb->shell = shell;
+    sb->control_fd = sb->channel_fd = sb->child.pid_fd = sb->child.report_fd = -1;
+    sb->plan.control_fd = sb->plan.channel_fd = sb->root.image_fd = sb->root.storage_fd = -1;
     if (slot_acquire(&host->slots, &sb->slot, &err) < 0) {
         free_sandbox(sb);
         return fail_error(failure, &err);
     }
-    bool has_cgroup = cgroup_create(&sb->cgroup, &host->cgroups, sb->slot, &r->limits, &err) == 0;
-    if (!has_cgroup || build(sb, host, r, &err) < 0) {
+    bool has_cgroup = place(sb, host, kind, &err) == 0 &&
+                      cgroup_create(&sb->cgroup, sb->tree, sb->slot, &r->limits, &err) == 0;
+    if (!has_cgroup || make(sb, host, r, kind, zygote_fd, &err) < 0) {
         undo(sb, host, has_cgroup);
         free_sandbox(sb);
         return fail_error(failure, &err);
@@ -179,16 +282,39 @@ int sandbox_create(struct sandbox **out, struct host *host, const struct spawn_c
     sb->id = host->next_id++;
     sb->layers = CGROUP_LAYERS & ~host_missing_layers(host);
     sb->deadline_ns = clock_now_ns() + (int64_t)r->limits.lifetime_ms * 1000000;
+    sb->seal_deadline_ns = clock_now_ns() + SEAL_LIMIT_NS;
+    if (shell)
+        shell->made_count++;
     *out = sb;
     return 0;
+}
+
+int sandbox_create(struct sandbox **out, struct host *host, const struct spawn_create *r,
+                   struct spawn_failure *failure)
+{
+    return create(out, host, r, KIND_COLD, NULL, -1, failure);
+}
+
+int sandbox_create_shell(struct sandbox **out, struct host *host, const struct spawn_create *r,
+                         struct spawn_failure *failure)
+{
+    return create(out, host, r, KIND_SHELL, NULL, -1, failure);
+}
+
+int sandbox_create_warm(struct sandbox **out, struct host *host, const struct spawn_create *r,
+                        struct sandbox *shell, int zygote_fd, struct spawn_failure *failure)
+{
+    return create(out, host, r, KIND_WARM, shell, zygote_fd, failure);
 }
 
 int sandbox_on_report(struct sandbox *sb, struct spawn_failure *failure)
 {
     struct seal_report report;
     struct error err;
-    ssize_t n = recv(sb->child.report_fd, &report, sizeof(report), MSG_DONTWAIT);
+    ssize_t n = seal_receive(&sb->child, &report);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (n == sizeof(report) && report.event == SEAL_BORN)
         return 0;
     if (n == sizeof(report) && report.event == SEAL_MAP_ME) {
         if (seal_map_ids(&sb->child, &sb->plan, &err) == 0)
@@ -200,13 +326,15 @@ int sandbox_on_report(struct sandbox *sb, struct spawn_failure *failure)
         sb->layers |= report.layers;
         return 0;
     }
-    if (n == 0 && sb->layers & LAYER_BIT(SECCOMP)) {
+    if (n == 0 && sb->child.pid > 0 && sb->layers & LAYER_BIT(SECCOMP)) {
         sb->state = SANDBOX_LIVE;
         close_fd(&sb->child.report_fd);
         drop_plan(sb);
         return 0;
     }
     sb->state = SANDBOX_ENDING;
+    if (sb->child.pid == 0)
+        sb->is_reaped = true; /* the zygote did not get so far */
     if (n == sizeof(report) && report.event == SEAL_FAILED) {
         report.step[sizeof(report.step) - 1] = '\0';
         return fail(failure, ERROR_ISOLATION, report.sys_errno, report.layer, report.step);
@@ -214,14 +342,14 @@ int sandbox_on_report(struct sandbox *sb, struct spawn_failure *failure)
     return fail(failure, ERROR_ISOLATION, 0, -1, "the sealing process died");
 }
 
-void sandbox_set_baseline(struct sandbox *sb, const struct host *host)
+void sandbox_set_baseline(struct sandbox *sb)
 {
-    cgroup_read_stats(&sb->cgroup, &host->cgroups, &sb->baseline);
+    cgroup_read_stats(&sb->cgroup, sb->tree, &sb->baseline);
 }
 
 /* --- looking --------------------------------------------------------------------------------- */
 
-void sandbox_read_stats(struct sandbox *sb, const struct host *host, struct spawn_stats *out)
+void sandbox_read_stats(struct sandbox *sb, struct spawn_stats *out)
 {
     if (sb->state == SANDBOX_OVER || sb->is_reaped) {
         *out = sb->last;
@@ -229,7 +357,7 @@ void sandbox_read_stats(struct sandbox *sb, const struct host *host, struct spaw
     }
     struct spawn_stats s = {.memory_peak_bytes = sb->memory_seen_bytes};
     struct statfs fs;
-    cgroup_read_stats(&sb->cgroup, &host->cgroups, &s);
+    cgroup_read_stats(&sb->cgroup, sb->tree, &s);
     s.cpu_us -= MIN(s.cpu_us, sb->baseline.cpu_us);
     if (sb->killed_for_memory)
         s.oom_kills++;
@@ -244,24 +372,25 @@ void sandbox_read_stats(struct sandbox *sb, const struct host *host, struct spaw
 
 /* --- ending ---------------------------------------------------------------------------------- */
 
-void sandbox_kill(struct sandbox *sb, const struct host *host)
+void sandbox_kill(struct sandbox *sb)
 {
     if (sb->is_reaped)
         return;
     /* The end of its pid 1 takes the whole pid namespace; the cgroup is the second hand. */
-    syscall(SYS_pidfd_send_signal, sb->child.pid_fd, SIGKILL, NULL, 0);
-    cgroup_kill(&sb->cgroup, &host->cgroups);
+    if (sb->child.pid_fd >= 0)
+        syscall(SYS_pidfd_send_signal, sb->child.pid_fd, SIGKILL, NULL, 0);
+    cgroup_kill(&sb->cgroup, sb->tree);
 }
 
-void sandbox_on_exit(struct sandbox *sb, struct host *host)
+void sandbox_on_exit(struct sandbox *sb)
 {
     siginfo_t info = {0};
     struct rusage usage = {0};
-    if (sb->is_reaped ||
+    if (sb->is_reaped || sb->child.pid_fd < 0 ||
         syscall(SYS_waitid, P_PIDFD, sb->child.pid_fd, &info, WEXITED | WNOHANG, &usage) < 0 ||
         info.si_pid == 0)
         return;
-    sandbox_read_stats(sb, host, &sb->last);
+    sandbox_read_stats(sb, &sb->last);
     sb->last.is_over = 1;
     /* Without a cgroup that counts it, what pid 1 reaped is what was used. */
     if (sb->last.cpu_us == 0)
@@ -279,9 +408,11 @@ bool sandbox_try_remove(struct sandbox *sb, struct host *host)
     if (!sb->is_reaped)
         return false;
     close_fd(&sb->root.storage_fd); /* its pages are charged to the group that goes */
-    if (!cgroup_remove(&sb->cgroup, &host->cgroups))
+    if (!cgroup_remove(&sb->cgroup, sb->tree))
         return false;
-    slot_release(&host->slots, sb->slot);
+    leave_slot(sb, host);
+    if (sb->shell)
+        sb->shell->made_count--;
     free_sandbox(sb);
     return true;
 }

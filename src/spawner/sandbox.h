@@ -24,14 +24,20 @@ struct sandbox {
     uint64_t id;
     enum sandbox_state state;
     unsigned slot;
+    const struct cgroup_tree *tree; /* in which its group stands */
     struct cgroup cgroup;
+    struct cgroup_tree nest; /* of a shell: where it and the sandboxes of its zygote stand */
+    struct sandbox *shell;   /* of the zygote that makes it, or NULL */
+    unsigned made_count;     /* of a shell: sandboxes that still live in its pid namespace */
     struct seal_plan plan;
     struct rootfs root; /* the image's mount until it is sealed; the storage's to the end */
     struct seal_child child;
     bool is_reaped;
     uint32_t layers;
     int control_fd; /* the host's end: goes to the client, and a copy stays */
+    int channel_fd; /* the host's end of the channel to a kernel; goes to the client */
     int64_t deadline_ns;
+    int64_t seal_deadline_ns; /* for the zygote that makes it */
     bool lifetime_over;
     bool killed_for_memory;      /* by the watch that stands in for a memory cgroup */
     uint64_t memory_seen_bytes;  /* its highest sum */
@@ -45,19 +51,29 @@ struct sandbox {
 MUST_CHECK int sandbox_create(struct sandbox **out, struct host *host, const struct spawn_create *r,
                               struct spawn_failure *failure);
 
+/* The place in which a zygote lives: a sandbox without storage, whose pid 1 keeps the pid namespace
+ * of all that the zygote makes. */
+MUST_CHECK int sandbox_create_shell(struct sandbox **out, struct host *host,
+                                    const struct spawn_create *r, struct spawn_failure *failure);
+
+/* Has the zygote behind `zygote_fd` make it, which lives in `shell`. */
+MUST_CHECK int sandbox_create_warm(struct sandbox **out, struct host *host,
+                                   const struct spawn_create *r, struct sandbox *shell,
+                                   int zygote_fd, struct spawn_failure *failure);
+
 /* Something came from the sealing child. Answers -1 with *failure when the seal failed: then the
  * sandbox is ENDING. It is LIVE when it worked. */
 MUST_CHECK int sandbox_on_report(struct sandbox *sb, struct spawn_failure *failure);
 
 /* What it used so far was the seal's, not the tenant's. */
-void sandbox_set_baseline(struct sandbox *sb, const struct host *host);
+void sandbox_set_baseline(struct sandbox *sb);
 
-void sandbox_kill(struct sandbox *sb, const struct host *host);
+void sandbox_kill(struct sandbox *sb);
 
 /* pid 1 has ended (its pidfd says so). */
-void sandbox_on_exit(struct sandbox *sb, struct host *host);
+void sandbox_on_exit(struct sandbox *sb);
 
-void sandbox_read_stats(struct sandbox *sb, const struct host *host, struct spawn_stats *out);
+void sandbox_read_stats(struct sandbox *sb, struct spawn_stats *out);
 
 /* One try to remove what is left; true when all of it is gone and `sb` was freed. */
 bool sandbox_try_remove(struct sandbox *sb, struct host *host);

@@ -3,9 +3,9 @@
  * A SOCK_SEQPACKET pair carries messages of exactly SPAWN_MESSAGE_BYTES, numbered by the client;
  * the answer to request n is the message with serial n and SPAWN_REPLY set. The spawner also sends
  * SPAWN_SEALED and SPAWN_EXITED on its own, with serial 0. No message holds a path or any text that
- * the spawner would have to parse: an image is named by its digest, a sandbox by the number that
- * its creation answered. Anything unexpected (size, verb, phase, fds, flags) ends the connection.
- */
+ * the spawner would have to parse: an image is named by its digest, a sandbox or a zygote by the
+ * number that its creation answered. Anything unexpected (size, verb, phase, fds, flags) ends the
+ * connection. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
@@ -18,18 +18,25 @@
 #define SPAWN_BODY_BYTES    (SPAWN_MESSAGE_BYTES - 24)
 #define SPAWN_DIGEST_BYTES  32
 #define SPAWN_CLIENT_FD     3 /* where cove-spawner finds its end of the pair */
+#define SPAWN_ZYGOTE_FDS    3 /* that come with a SPAWN_ZYGOTE */
 
 enum spawn_verb {
     SPAWN_HELLO = 1, /* who is there; must come first */
     SPAWN_CREATE, /* make a sandbox; the answer carries the control socket to its cove-init. What is
-                   * sent there is read only by a sealed init; SPAWN_SEALED follows */
+                   * sent there is read only by a sealed init; SPAWN_SEALED follows. Made by a
+                   * zygote, a second fd is the channel to the kernel that runs in it */
     SPAWN_STATS,  /* what the sandbox has used so far */
     SPAWN_KILL,   /* kill everything in the sandbox, at once; its end follows as SPAWN_EXITED */
     SPAWN_DESTROY, /* kill, and remove every trace; answered when all is gone, with last stats */
     SPAWN_PROBE,   /* try each layer once */
     SPAWN_PING,
     SPAWN_EXITED, /* from the spawner: pid 1 of the sandbox has ended */
-    SPAWN_SEALED, /* from the spawner: the sandbox is sealed, or with SPAWN_FAILED gone and why */
+    SPAWN_SEALED, /* from the spawner: the sandbox is sealed, or with SPAWN_FAILED gone and why; of
+                   * a zygote: it is warm and can be named in a create */
+    SPAWN_ZYGOTE, /* start a warm interpreter of an image; limits are its own. Fds: the kernel's
+                   * text, the zygote's configuration (neither is read by the spawner), and its
+                   * standard error. SPAWN_SEALED follows; SPAWN_DESTROY ends it, and the sandboxes
+                   * it made live on */
     SPAWN_VERB_COUNT
 };
 
@@ -67,6 +74,8 @@ struct spawn_create {
     uint8_t image[SPAWN_DIGEST_BYTES];
     struct spawn_limits limits;
     uint32_t flags;
+    uint32_t reserved; /* 0 */
+    uint64_t zygote;   /* that is to make it; 0: none, started cold */
 };
 
 struct spawn_sealed {

@@ -20,10 +20,10 @@ pytestmark = pytest.mark.skipif(not covetest.IS_ROOT, reason="uids of their own 
 # src/wire/spawn.h
 VERSION, MESSAGE, HEADER = 1, 256, struct.Struct("<IHHQQ")
 BODY = MESSAGE - HEADER.size
-HELLO, CREATE, STATS, KILL, DESTROY, PROBE, PING, EXITED, SEALED = range(1, 10)
+HELLO, CREATE, STATS, KILL, DESTROY, PROBE, PING, EXITED, SEALED, ZYGOTE = range(1, 11)
 REPLY, FAILED = 1, 2
 LIMITS = ("memory_bytes", "disk_bytes", "inodes", "cpu_milli", "pids", "open_files", "lifetime_ms")
-CREATE_BODY = struct.Struct("<32sQQQIIIII")
+CREATE_BODY = struct.Struct("<32sQQQIIIIIIQ")
 FAILURE = struct.Struct("<iii96s")
 CREATE_REPLY = struct.Struct("<III")
 STATS_BODY = struct.Struct("<QQQQQIIIII")
@@ -47,8 +47,8 @@ def message(verb, serial=1, flags=0, sandbox=0, reserved=0, body=b""):
     return HEADER.pack(serial, verb, flags, sandbox, reserved) + body.ljust(BODY, b"\0")
 
 
-def create_body(digest, flags=0, **limits):
-    return CREATE_BODY.pack(digest, *((USUAL | limits)[name] for name in LIMITS), flags)
+def create_body(digest, flags=0, zygote=0, reserved=0, **limits):
+    return CREATE_BODY.pack(digest, *((USUAL | limits)[name] for name in LIMITS), flags, reserved, zygote)
 
 
 class Answer:
@@ -278,7 +278,9 @@ def bad_messages():
     yield "verb 0", message(0, 5)
     yield "verb of its own", message(EXITED, 5)
     yield "the other verb of its own", message(SEALED, 5)
-    yield "unknown verb", message(9, 5)
+    yield "unknown verb", message(11, 5)
+    yield "zygote without descriptors", message(ZYGOTE, 5, body=create_body(bytes(32)))
+    yield "reserved of a create", message(CREATE, 5, body=create_body(bytes(32), reserved=1))
     yield "verb of 16 bits", message(0xFFFF, 5)
     yield "serial 0", message(PING, 0)
     yield "flags", message(PING, 5, flags=REPLY)
@@ -300,7 +302,7 @@ def test_malformed_messages_end_it(spawner, digest, data):
     spawner.is_ended_by(data)
 
 
-@pytest.mark.parametrize("count", [1, 8, 9])
+@pytest.mark.parametrize("count", [1, 3, 12, 13])
 def test_descriptors_end_it(spawner, count):
     fd = os.open("/dev/null", os.O_RDONLY)
     try:
@@ -446,7 +448,7 @@ def random_message(dice, digest, sandbox):
     kind = dice.random()
     if kind < 0.02:
         return dice.randbytes(dice.choice([1, 24, 255, MESSAGE, MESSAGE, 257, 5000]))
-    verb = dice.choice([STATS, KILL, DESTROY, PING, CREATE] * 5 + [PROBE, HELLO, dice.randrange(12)])
+    verb = dice.choice([STATS, KILL, DESTROY, PING, CREATE] * 5 + [PROBE, HELLO, dice.randrange(13)])
     flags = dice.choice([0] * 30 + [dice.getrandbits(16)])
     serial = dice.choice([0] + [dice.getrandbits(32) or 1] * 30)
     names = verb in (STATS, KILL, DESTROY)

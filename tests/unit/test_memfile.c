@@ -24,7 +24,7 @@ static void test_copy(void **state)
     struct error err;
     int fd = -1;
     char text[16];
-    assert_int_equal(memfile_load(&fd, path, &err), 0);
+    assert_int_equal(memfile_load(&fd, AT_FDCWD, path, 0755, &err), 0);
     assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
     assert_int_equal(pread(fd, text, sizeof(text), 0), 7);
     assert_memory_equal(text, "content", 7);
@@ -39,7 +39,7 @@ static void test_sealed(void **state)
     scoped_free char *path = check_temp_file(dir, "content"), *again = NULL;
     struct error err;
     int fd = -1;
-    assert_int_equal(memfile_load(&fd, path, &err), 0);
+    assert_int_equal(memfile_load(&fd, AT_FDCWD, path, 0755, &err), 0);
     again = xasprintf("/proc/self/fd/%d", fd);
     scoped_fd int other = open(again, O_RDWR | O_CLOEXEC);
     const int fds[2] = {fd, other}; /* also for who opens it anew */
@@ -60,7 +60,7 @@ static void test_runs(void **state)
     (void)state;
     struct error err;
     int fd = -1, status;
-    assert_int_equal(memfile_load(&fd, "/bin/true", &err), 0);
+    assert_int_equal(memfile_load(&fd, AT_FDCWD, "/bin/true", 0111, &err), 0);
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
@@ -78,7 +78,7 @@ static void test_missing(void **state)
     (void)state;
     struct error err;
     int fd = -7;
-    assert_int_equal(memfile_load(&fd, "/nonexistent", &err), -1);
+    assert_int_equal(memfile_load(&fd, AT_FDCWD, "/nonexistent", 0755, &err), -1);
     assert_int_equal(err.sys_errno, ENOENT);
     assert_int_equal(fd, -7);
 }

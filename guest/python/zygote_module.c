@@ -1,0 +1,109 @@
+/* zygote_module.c - the extension that makes a python a zygote: requests in, sandboxes out
+ *
+ * Built against the stable ABI, so that one file serves every CPython an image may bring. All that
+ * seals is src/box; here are only the request loop and the interpreter's rules around a fork. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "box/seal_warm.h"
+#include "box/seccomp.h"
+#include "wire/zygote.h"
+
+enum { FD_REPORT, FD_CONTROL, FD_CHANNEL, FD_FIXED };
+
+static struct {
+    struct sock_filter code[SECCOMP_FILTER_MAX];
+    size_t len;
+} filters[2]; /* without and with a memory cgroup */
+
+/* False for what the spawner would never send. */
+static bool read_request(struct seal_plan *plan, const struct zygote_request *r, const int *fds,
+                         size_t count)
+{
+    bool has_into = r->flags & ZYGOTE_INTO_CGROUP;
+    size_t at = FD_FIXED;
+    if (count < FD_FIXED + (size_t)has_into ||
+        count > FD_FIXED + (size_t)has_into + CGROUP_HIERARCHIES_MAX)
+        return false;
+    *plan = (struct seal_plan){
+        .limits = r->limits,
+        .uid = r->uid,
+        .is_rootless = r->flags & ZYGOTE_ROOTLESS,
+        .allow_degraded = r->flags & ZYGOTE_ALLOW_DEGRADED,
+        .has_own_uid = r->flags & ZYGOTE_OWN_UID,
+        .has_memory_cgroup = r->flags & ZYGOTE_MEMORY_CGROUP,
+        .has_pids_cgroup = r->flags & ZYGOTE_PIDS_CGROUP,
+        .init_fd = ZYGOTE_INIT_FD,
+        .control_fd = fds[FD_CONTROL],
+        .channel_fd = fds[FD_CHANNEL],
+        .entry = {.into_fd = has_into ? fds[at++] : -1},
+    };
+    while (at < count)
+        plan->entry.tasks_fds[plan->entry.task_count++] = fds[at++];
+    plan->filter = filters[plan->has_memory_cgroup].code;
+    plan->filter_len = filters[plan->has_memory_cgroup].len;
+    return true;
+}
+
+/* Serves requests. Returns in the processes that this makes, and nowhere else. */
+static PyObject *serve(PyObject *self, PyObject *args)
+{
+    (void)self, (void)args;
+    for (;;) {
+        struct zygote_request request;
+        struct seal_plan plan;
+        int fds[FD_PASS_MAX];
+        size_t count;
+        ssize_t n = fd_recv(ZYGOTE_SOCKET_FD, &request, sizeof(request), fds, &count);
+        if (n != sizeof(request) || !read_request(&plan, &request, fds, count))
+            _exit(n == 0 ? 0 : 1);
+        PyOS_BeforeFork();
+        if (seal_warm(&plan, fds[FD_REPORT]) == SEAL_WARM_INSIDE) {
+            PyOS_AfterFork_Child();
+            Py_RETURN_NONE;
+        }
+        PyOS_AfterFork_Parent();
+        while (count > 0)
+            close(fds[--count]);
+    }
+}
+
+/* report(is_ready, text): the zygote's own word to the spawner. */
+static PyObject *report(PyObject *self, PyObject *args)
+{
+    (void)self;
+    int is_ready;
+    const char *text;
+    if (!PyArg_ParseTuple(args, "ps", &is_ready, &text))
+        return NULL;
+    struct seal_report r = {.event = is_ready ? SEAL_READY : SEAL_FAILED, .layer = -1};
+    memcpy(r.step, text, MIN(strlen(text), sizeof(r.step) - 1));
+    if (send(ZYGOTE_SOCKET_FD, &r, sizeof(r), MSG_NOSIGNAL) != sizeof(r))
+        return PyErr_SetFromErrno(PyExc_OSError);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"serve", serve, METH_NOARGS, "Make sandboxes; returns inside of each."},
+    {"report", report, METH_VARARGS, "Tell the spawner: ready, or why not."},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "cove_zygote", NULL, -1, methods, NULL, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit_cove_zygote(void);
+PyMODINIT_FUNC PyInit_cove_zygote(void)
+{
+    for (size_t i = 0; i < ARRAY_LEN(filters); i++)
+        filters[i].len = seccomp_compile(filters[i].code, i == 1);
+    return PyModule_Create(&module);
+}

@@ -1,0 +1,332 @@
+/* seal_steps.c - what a process does to seal itself, step by step */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "box/seal_steps.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/scoped.h"
+#include "box/caps.h"
+#include "box/landlock.h"
+#include "box/seccomp.h"
+#include "wire/guest.h"
+
+#define ANSWER_WAIT_MS 10000
+
+int seal_report(struct seal *s, enum seal_event event, int error, int layer, const char *step)
+{
+    struct seal_report r = {
+        .event = event, .sys_errno = error, .layers = s->layers, .layer = layer};
+    if (step)
+        memcpy(r.step, step, MIN(strlen(step), sizeof(r.step) - 1));
+    return send(s->report_fd, &r, sizeof(r), MSG_NOSIGNAL) == sizeof(r) ? 0 : -1;
+}
+
+int seal_step_born(struct seal *s)
+{
+    return seal_report(s, SEAL_BORN, 0, -1, NULL);
+}
+
+int seal_take_root(struct seal *s, struct rootfs *root)
+{
+    char has_image;
+    int fds[FD_PASS_MAX];
+    size_t count;
+    struct pollfd wait = {.fd = s->report_fd, .events = POLLIN};
+    if (poll(&wait, 1, ANSWER_WAIT_MS) != 1)
+        return -1;
+    ssize_t n = fd_recv(s->report_fd, &has_image, 1, fds, &count);
+    if (n != 1 || count == 0 || count > 2) {
+        errno = n < 0 ? errno : EPROTO;
+        return -1;
+    }
+    *root = (struct rootfs){.image_fd = -1, .storage_fd = -1};
+    if (has_image)
+        root->image_fd = fds[0];
+    if (!has_image || count == 2)
+        root->storage_fd = fds[count - 1];
+    return 0;
+}
+
+int seal_step_cgroup(struct seal *s)
+{
+    return cgroup_enter(&s->plan->entry);
+}
+
+/* Only now: the namespace shows the group in which it was made as its root. */
+int seal_step_cgroup_ns(struct seal *s)
+{
+    if (unshare(CLONE_NEWCGROUP) < 0)
+        return -1;
+    s->layers |= LAYER_BIT(CGROUP_NS);
+    return 0;
+}
+
+int seal_step_session(struct seal *s)
+{
+    (void)s;
+    return setsid() < 0 ? -1 : 0;
+}
+
+/* The dear part of a clone; done by the child, it runs beside the spawner's work on the mounts. */
+int seal_step_namespaces(struct seal *s)
+{
+    if (unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
+        return -1;
+    s->layers |= LAYER_BIT(PID_NS) | LAYER_BIT(MOUNT_NS) | LAYER_BIT(NET_NS) | LAYER_BIT(IPC_NS) |
+                 LAYER_BIT(UTS_NS);
+    return 0;
+}
+
+int seal_step_hostname(struct seal *s)
+{
+    (void)s;
+    return sethostname("cove", 4) < 0 || setdomainname("", 0) < 0 ? -1 : 0;
+}
+
+static void write_sysctl(const char *path, const char *text)
+{
+    scoped_fd int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd >= 0)
+        (void)!write(fd, text, strlen(text));
+}
+
+/* Where no cgroup counts them, buffers that TCP would let grow to megabytes stay small. Done
+ * through the host's /proc, which shows the settings of our own network namespace; as good as the
+ * host lets us. */
+int seal_step_network(struct seal *s)
+{
+    if (s->plan->has_memory_cgroup)
+        return 0;
+    write_sysctl("/proc/sys/net/ipv4/tcp_rmem", "4096 65536 65536");
+    write_sysctl("/proc/sys/net/ipv4/tcp_wmem", "4096 65536 65536");
+    return 0;
+}
+
+int seal_step_loopback(struct seal *s)
+{
+    (void)s;
+    struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+    scoped_fd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    return fd < 0 ? -1 : ioctl(fd, SIOCSIFFLAGS, &request);
+}
+
+static int lower_limit(int resource, rlim_t value)
+{
+    struct rlimit now;
+    if (getrlimit((__rlimit_resource_t)resource, &now) < 0)
+        return -1;
+    rlim_t capped = MIN(value, now.rlim_max); /* raising a hard limit takes a capability */
+    const struct rlimit limit = {capped, capped};
+    return setrlimit((__rlimit_resource_t)resource, &limit);
+}
+
+int seal_step_rlimits(struct seal *s)
+{
+    const struct spawn_limits *l = &s->plan->limits;
+    /* A core limit of 0 stops files, but not the pipe helper of the host's core_pattern; 1 stops
+     * both. */
+    const rlim_t no_core = 1;
+    /* A file that fills the disk shall meet ENOSPC; only a sparse monster meets RLIMIT_FSIZE. */
+    const struct {
+        int resource;
+        rlim_t value;
+    } limits[] = {
+        {RLIMIT_CORE, no_core},
+        {RLIMIT_NOFILE, l->open_files},
+        {RLIMIT_FSIZE, 2 * l->disk_bytes},
+        {RLIMIT_MEMLOCK, 65536},
+        {RLIMIT_MSGQUEUE, 65536},
+        {RLIMIT_SIGPENDING, 1024},
+        {RLIMIT_NICE, 0},
+        {RLIMIT_RTPRIO, 0},
+        {RLIMIT_STACK, 8 * MIB},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
+        if (lower_limit(limits[i].resource, limits[i].value) < 0)
+            return -1;
+    }
+    /* The spawner adds up the whole sandbox and kills it over the limit; this bounds one process
+     * until it looks. The slack is for what interpreters reserve and never touch. */
+    if (!s->plan->has_memory_cgroup && lower_limit(RLIMIT_DATA, l->memory_bytes + 4 * GIB) < 0)
+        return -1;
+    s->layers |= LAYER_BIT(RLIMITS);
+    return 0;
+}
+
+/* A user namespace in which nothing but the sandbox's own uid exists. It owns none of the other
+ * namespaces: those were made outside, so that even full power in here would be power over nothing.
+ * Made while still privileged, since hosts may keep it from ordinary users; the spawner maps, and
+ * the steps up to the ids do not wait for it. */
+int seal_step_user_ns(struct seal *s)
+{
+    if (setgroups(0, NULL) < 0 && !(s->plan->is_rootless && errno == EPERM))
+        return -1;
+    if (caps_drop_bounding() < 0)
+        return -1;
+    if (unshare(CLONE_NEWUSER) < 0)
+        return -1;
+    if (prctl(PR_SET_DUMPABLE, 1) < 0) /* else the maps belong to a root that may not be ours */
+        return -1;
+    s->in_user_ns = true;
+    return seal_report(s, SEAL_MAP_ME, 0, -1, NULL);
+}
+
+int seal_step_id_maps(struct seal *s)
+{
+    char go;
+    struct pollfd wait = {.fd = s->report_fd, .events = POLLIN};
+    if (!s->in_user_ns)
+        return 0;
+    if (poll(&wait, 1, ANSWER_WAIT_MS) != 1 || recv(s->report_fd, &go, 1, 0) != 1)
+        return -1;
+    s->layers |= LAYER_BIT(USER_NS);
+    return 0;
+}
+
+int seal_step_ids(struct seal *s)
+{
+    uid_t uid = s->in_user_ns ? GUEST_UID : s->plan->uid;
+    if (setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0)
+        return -1;
+    uid_t r, e, f;
+    if (getresuid(&r, &e, &f) < 0 || r != uid || e != uid || f != uid || uid == 0) {
+        errno = EPERM;
+        return -1;
+    }
+    if (s->plan->has_own_uid)
+        s->layers |= LAYER_BIT(UID);
+    return 0;
+}
+
+/* Processes are counted per user namespace and uid, so this one comes when both are the sandbox's
+ * own; set earlier it would count, and limit, what else the spawner's user runs. */
+int seal_step_process_limit(struct seal *s)
+{
+    /* Behind a pids cgroup it is the second hand, and must not be met first: it does not count. */
+    rlim_t slack = s->plan->has_pids_cgroup ? 64 : 0;
+    return lower_limit(RLIMIT_NPROC, s->plan->limits.pids + slack);
+}
+
+int seal_step_caps(struct seal *s)
+{
+    /* A new user namespace came with a full bounding set of its own. */
+    if (s->in_user_ns && caps_drop_bounding() < 0)
+        return -1;
+    if (caps_drop_all() < 0)
+        return -1;
+    s->layers |= LAYER_BIT(CAPS);
+    return 0;
+}
+
+int seal_step_no_new_privs(struct seal *s)
+{
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        return -1;
+    s->layers |= LAYER_BIT(NO_NEW_PRIVS);
+    return 0;
+}
+
+int seal_step_landlock(struct seal *s)
+{
+    if (landlock_apply() < 0)
+        return -1;
+    s->layers |= LAYER_BIT(LANDLOCK);
+    return 0;
+}
+
+/* Changing ids has cleared the signal, so it is set here. It covers a spawner that dies from now
+ * on; the closed report socket tells of one that died before. */
+int seal_step_parent_death(struct seal *s)
+{
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+        return -1;
+    struct pollfd alive = {.fd = s->report_fd, .events = POLLIN};
+    if (poll(&alive, 1, 0) != 0) {
+        errno = ESRCH;
+        return -1;
+    }
+    return 0;
+}
+
+/* Out of the way of the places that the next step fills. */
+static bool lift_fd(int *fd)
+{
+    *fd = fcntl(*fd, F_DUPFD_CLOEXEC, 64);
+    return *fd >= 0;
+}
+
+/* 0, 1, 2 are /dev/null of the new root, 3 is the control socket. What is above closes itself at
+ * the exec, and nothing else stays. */
+int seal_step_fds(struct seal *s)
+{
+    int control = s->plan->control_fd, init = s->plan->init_fd, channel = s->plan->channel_fd;
+    bool has_channel = channel >= 0;
+    if (!lift_fd(&control) || !lift_fd(&init) || (has_channel && !lift_fd(&channel)) ||
+        !lift_fd(&s->report_fd))
+        return -1;
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
+        return -1;
+    if (dup3(control, GUEST_CONTROL_FD, 0) < 0 || dup3(init, SEAL_INIT_FD, O_CLOEXEC) < 0 ||
+        dup3(s->report_fd, SEAL_REPORT_FD, O_CLOEXEC) < 0 ||
+        (has_channel && dup3(channel, SEAL_CHANNEL_FD, O_CLOEXEC) < 0))
+        return -1;
+    s->report_fd = SEAL_REPORT_FD;
+    return close_range(has_channel ? SEAL_CHANNEL_FD + 1 : SEAL_CHANNEL_FD, ~0u, 0);
+}
+
+int seal_step_seccomp(struct seal *s)
+{
+    s->layers |= LAYER_BIT(SECCOMP);
+    return seccomp_apply(s->plan->filter, s->plan->filter_len);
+}
+
+/* --- running a table ------------------------------------------------------------------------- */
+
+/* "Not there", as opposed to "went wrong": only the former may be skipped. */
+static bool is_absence(int error)
+{
+    return error == ENOSYS || error == EOPNOTSUPP || error == EINVAL || error == ENOSPC ||
+           error == EPERM || error == EUSERS;
+}
+
+static bool may_skip(const struct seal *s, int layer, int error)
+{
+    if (layer < 0 || !is_absence(error))
+        return false;
+    const struct layer_info *info = layer_info((enum layer)layer);
+    switch (s->plan->is_rootless ? info->as_user : info->as_root) {
+    case LAYER_EXTRA:
+        return true;
+    case LAYER_NEEDED:
+        return s->plan->allow_degraded;
+    case LAYER_ALWAYS:
+        return false;
+    }
+    return false;
+}
+
+int seal_run(struct seal *s, const struct seal_step *steps, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        s->step = steps[i].name;
+        if (steps[i].run(s) == 0 || may_skip(s, steps[i].layer, errno))
+            continue;
+        seal_report(s, SEAL_FAILED, errno, steps[i].layer, s->step);
+        return -1;
+    }
+    return 0;
+}

@@ -1,0 +1,210 @@
+/* zygote.c - from the shell to a python that waits for requests, and its end */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "spawner/zygote.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/scoped.h"
+#include "box/seal_zygote.h"
+
+#define START_LIMIT_NS (120 * 1000000000ll) /* for all that it imports */
+
+static int fail(struct spawn_failure *failure, enum error_code code, int sys_errno,
+                const char *step)
+{
+    *failure = (struct spawn_failure){.code = code, .sys_errno = sys_errno, .layer = -1};
+    memcpy(failure->step, step, MIN(strlen(step), sizeof(failure->step) - 1));
+    return -1;
+}
+
+static void close_fd(int *fd)
+{
+    scoped_close_fd(fd);
+    *fd = -1;
+}
+
+/* --- starting -------------------------------------------------------------------------------- */
+
+int zygote_start(struct zygote **out, struct host *host, const struct spawn_create *r,
+                 const int fds[SPAWN_ZYGOTE_FDS], struct spawn_failure *failure)
+{
+    struct error err;
+    struct sandbox *shell;
+    if (host_load_zygote(host, &err) < 0)
+        return fail(failure, err.code, err.sys_errno, "this build of Cove has no zygote");
+    if (sandbox_create_shell(&shell, host, r, failure) < 0)
+        return -1;
+    struct zygote *z = xcalloc(1, sizeof(*z));
+    *z = (struct zygote){
+        .id = shell->id,
+        .shell = shell,
+        .process = {.pid_fd = -1, .report_fd = -1},
+        .is_reaped = true,
+        .fds = {fds[0], fds[1], fds[2]},
+        .deadline_ns = clock_now_ns() + START_LIMIT_NS,
+    };
+    memcpy(z->image, r->image, sizeof(z->image));
+    *out = z;
+    return 0;
+}
+
+static void drop_files(struct zygote *z)
+{
+    for (size_t i = 0; i < SPAWN_ZYGOTE_FDS; i++)
+        close_fd(&z->fds[i]);
+}
+
+static int launch(struct zygote *z, struct host *host, struct error *err)
+{
+    struct cgroup_entry *entry = &z->shell->plan.entry;
+    if (cgroup_open_entry(entry, &z->shell->cgroup, z->shell->tree, err) < 0)
+        return -1;
+    const struct seal_zygote_plan plan = {
+        .shell = &z->shell->plan,
+        .shell_pid_fd = z->shell->child.pid_fd,
+        .fds = {[2] = z->fds[2],
+                [ZYGOTE_MODULE_FD] = host->zygote_fds[HOST_ZYGOTE_MODULE],
+                [ZYGOTE_PROGRAM_FD] = host->zygote_fds[HOST_ZYGOTE_PROGRAM],
+                [ZYGOTE_INIT_FD] = host->init_fd,
+                [ZYGOTE_KERNEL_FD] = z->fds[0],
+                [ZYGOTE_CONFIG_FD] = z->fds[1]},
+    };
+    int status = seal_zygote_start(&z->process, &plan, err);
+    cgroup_entry_release(entry);
+    drop_files(z);
+    return status;
+}
+
+/* The shell is sealed, or not. */
+static enum zygote_news on_shell(struct zygote *z, struct host *host, struct spawn_failure *failure)
+{
+    struct error err;
+    if (sandbox_on_report(z->shell, failure) < 0) {
+        sandbox_kill(z->shell);
+        zygote_end(z);
+        return ZYGOTE_FAILED;
+    }
+    if (z->shell->state != SANDBOX_LIVE)
+        return ZYGOTE_NO_NEWS;
+    if (launch(z, host, &err) < 0) {
+        fail(failure, err.code, err.sys_errno, err.msg);
+        zygote_end(z);
+        return ZYGOTE_FAILED;
+    }
+    z->state = ZYGOTE_STARTING;
+    return ZYGOTE_NO_NEWS;
+}
+
+static enum zygote_news on_word(struct zygote *z, struct host *host, struct spawn_failure *failure)
+{
+    struct seal_report report;
+    struct error err;
+    ssize_t n = seal_receive(&z->process, &report);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return ZYGOTE_NO_NEWS;
+    z->is_reaped = z->process.pid == 0;
+    bool is_word = n == sizeof(report);
+    if (is_word && (report.event == SEAL_BORN || report.event == SEAL_DONE))
+        return ZYGOTE_NO_NEWS;
+    if (is_word && report.event == SEAL_MAP_ME && z->state == ZYGOTE_STARTING) {
+        if (seal_zygote_map_ids(&z->process, &z->shell->plan, &host->power, &err) == 0)
+            return ZYGOTE_NO_NEWS;
+        fail(failure, ERROR_ISOLATION, err.sys_errno, err.msg);
+    } else if (is_word && report.event == SEAL_READY && z->state == ZYGOTE_STARTING) {
+        z->state = ZYGOTE_READY;
+        z->deadline_ns = z->shell->deadline_ns;
+        return ZYGOTE_IS_READY;
+    } else if (is_word && report.event == SEAL_FAILED) {
+        report.step[sizeof(report.step) - 1] = '\0';
+        fail(failure, ERROR_ISOLATION, report.sys_errno, report.step);
+    } else {
+        fail(failure, ERROR_ISOLATION, 0, "the zygote died");
+    }
+    bool was_ready = z->state == ZYGOTE_READY;
+    zygote_end(z);
+    return was_ready ? ZYGOTE_EXITED : ZYGOTE_FAILED;
+}
+
+/* --- running --------------------------------------------------------------------------------- */
+
+void zygote_get_polls(const struct zygote *z, struct pollfd polls[ZYGOTE_POLLS])
+{
+    const struct seal_child *shell = &z->shell->child;
+    int first = z->state == ZYGOTE_SHELL ? shell->report_fd : shell->pid_fd;
+    int second = z->process.report_fd >= 0 ? z->process.report_fd : z->process.pid_fd;
+    if (z->process.report_fd < 0 && z->is_reaped)
+        second = -1;
+    polls[0] = (struct pollfd){.fd = z->shell->is_reaped ? -1 : first, .events = POLLIN};
+    polls[1] = (struct pollfd){.fd = second, .events = POLLIN};
+}
+
+static void reap(struct zygote *z)
+{
+    siginfo_t info = {0};
+    if (waitid(P_PIDFD, (id_t)z->process.pid_fd, &info, WEXITED | WNOHANG) == 0 && info.si_pid == 0)
+        return;
+    z->is_reaped = true;
+    close_fd(&z->process.pid_fd);
+}
+
+enum zygote_news zygote_on_poll(struct zygote *z, struct host *host,
+                                const struct pollfd polls[ZYGOTE_POLLS],
+                                struct spawn_failure *failure)
+{
+    enum zygote_news news = ZYGOTE_NO_NEWS;
+    if (polls[0].revents && z->state == ZYGOTE_SHELL)
+        return on_shell(z, host, failure);
+    if (polls[0].revents)
+        sandbox_on_exit(z->shell); /* its processes are killed with it; our end of the socket tells */
+    if (polls[1].revents && z->process.report_fd >= 0)
+        news = on_word(z, host, failure);
+    else if (polls[1].revents)
+        reap(z);
+    return news;
+}
+
+int zygote_create(struct sandbox **out, struct zygote *z, struct host *host,
+                  const struct spawn_create *r, struct spawn_failure *failure)
+{
+    if (z->state != ZYGOTE_READY)
+        return fail(failure, ERROR_UNAVAILABLE, 0, "the zygote is not ready");
+    if (memcmp(r->image, z->image, sizeof(z->image)) != 0)
+        return fail(failure, ERROR_INVALID, 0, "the zygote runs another image");
+    return sandbox_create_warm(out, host, r, z->shell, z->process.report_fd, failure);
+}
+
+/* --- ending ---------------------------------------------------------------------------------- */
+
+void zygote_end(struct zygote *z)
+{
+    z->state = ZYGOTE_ENDING;
+    drop_files(z);
+    close_fd(&z->process.report_fd);
+    if (!z->is_reaped)
+        syscall(SYS_pidfd_send_signal, z->process.pid_fd, SIGKILL, NULL, 0);
+}
+
+bool zygote_try_remove(struct zygote *z, struct host *host)
+{
+    if (z->state != ZYGOTE_ENDING || !z->is_reaped || z->shell->made_count > 0)
+        return false;
+    if (!z->shell->is_reaped) {
+        if (z->shell->state != SANDBOX_ENDING)
+            sandbox_kill(z->shell);
+        z->shell->state = SANDBOX_ENDING;
+        return false;
+    }
+    if (!sandbox_try_remove(z->shell, host))
+        return false;
+    close_fd(&z->process.pid_fd);
+    free(z);
+    return true;
+}

@@ -1,0 +1,59 @@
+/* zygote.h - one zygote as the spawner keeps it
+ *
+ * A shell (see sandbox.h), and beside its pid 1 a confined python that forks into sandboxes. When
+ * the python ends, by itself or because it shall, the shell stays until the last sandbox that it
+ * made is gone: those live in the shell's pid namespace. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <poll.h>
+#include <stdbool.h>
+
+#include "spawner/sandbox.h"
+
+#define ZYGOTE_POLLS 2 /* fds that one zygote waits for */
+
+enum zygote_state {
+    ZYGOTE_SHELL,    /* its shell seals itself */
+    ZYGOTE_STARTING, /* python starts, imports, warms up */
+    ZYGOTE_READY,
+    ZYGOTE_ENDING, /* takes no more requests */
+};
+
+/* What the client should be told. */
+enum zygote_news { ZYGOTE_NO_NEWS, ZYGOTE_IS_READY, ZYGOTE_FAILED, ZYGOTE_EXITED };
+
+struct zygote {
+    struct zygote *next;
+    uint64_t id;
+    enum zygote_state state;
+    uint8_t image[SPAWN_DIGEST_BYTES];
+    struct sandbox *shell;
+    struct seal_child process;
+    bool is_reaped;              /* also before it was born */
+    int fds[SPAWN_ZYGOTE_FDS];   /* the client's, until it has started */
+    int64_t deadline_ns;         /* for being ready */
+    uint32_t destroy_serial;     /* 0: nobody waits for the end */
+};
+
+/* On success the fds are taken, otherwise they stay the caller's and *failure says why. */
+MUST_CHECK int zygote_start(struct zygote **out, struct host *host, const struct spawn_create *r,
+                            const int fds[SPAWN_ZYGOTE_FDS], struct spawn_failure *failure);
+
+/* Fills the fds to wait for; -1: nothing. */
+void zygote_get_polls(const struct zygote *z, struct pollfd polls[ZYGOTE_POLLS]);
+
+/* One of them has something. *failure is filled with ZYGOTE_FAILED. */
+enum zygote_news zygote_on_poll(struct zygote *z, struct host *host,
+                                const struct pollfd polls[ZYGOTE_POLLS],
+                                struct spawn_failure *failure);
+
+/* Ends the python; what it has made lives on. */
+void zygote_end(struct zygote *z);
+
+/* Makes a sandbox by this zygote. */
+MUST_CHECK int zygote_create(struct sandbox **out, struct zygote *z, struct host *host,
+                             const struct spawn_create *r, struct spawn_failure *failure);
+
+/* One try to remove what is left; true when all is gone and `z` was freed. */
+bool zygote_try_remove(struct zygote *z, struct host *host);
