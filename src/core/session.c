@@ -70,6 +70,7 @@ struct session {
 
     bool is_creating; /* the spawner owes us a sandbox */
     bool is_sealed;
+    bool is_warm;     /* its interpreter is made with it, by a zygote */
     bool kernel_runs; /* started, and its end not told yet */
     bool wants_reset;
     bool has_destroyed;
@@ -492,6 +493,17 @@ static void start_kernel(struct session *s)
         fail(s, &err);
 }
 
+/* It was forked with the sandbox, which init adopts, and says READY like any other. */
+static void join_kernel(struct session *s, int channel)
+{
+    struct error err;
+    s->kernel_runs = true;
+    s->generation++;
+    set_timer(s, START_MS, on_start_late);
+    if (kernel_open(&s->kernel, s->loop, channel, on_frame, s, &err) < 0)
+        fail(s, &err);
+}
+
 /* Between two executions, or before the first. */
 static void on_kernel_exit(struct session *s, const struct guest_message *m)
 {
@@ -635,6 +647,8 @@ static void on_created(void *ctx, const struct spawn_message *m, int *fds, const
     }
     if (guest_open(&s->guest, s->loop, take_fd(&fds[0]), on_guest, s, &local) < 0)
         fail(s, &local);
+    else if (s->is_warm)
+        join_kernel(s, take_fd(&fds[1]));
     else
         start_kernel(s);
 }
@@ -688,6 +702,14 @@ void session_on_event(struct session *s, const struct spawn_message *m)
         on_over(s, m);
 }
 
+void session_give(struct session *s, const struct session_events *events, void *ctx)
+{
+    s->events = events;
+    s->ctx = ctx;
+    s->info.created_ns = s->info.last_used_ns = clock_wall_ns();
+    enter(s, s->info.state); /* its idle time begins anew */
+}
+
 int session_open(struct session **out, struct loop *loop, struct spawner_client *spawner,
                  const struct session_template *template, const struct session_events *events,
                  void *ctx, struct error *err)
@@ -708,6 +730,8 @@ int session_open(struct session **out, struct loop *loop, struct spawner_client 
     memcpy(m.create.image, template->image, sizeof(m.create.image));
     m.create.limits = template->limits;
     m.create.flags = template->allow_degraded ? SPAWN_ALLOW_DEGRADED : 0;
+    m.create.zygote = template->zygote;
+    s->is_warm = template->zygote != 0;
     s->is_creating = true;
     spawner_client_ask(spawner, &m, on_created, s);
     *out = s;
@@ -719,8 +743,16 @@ void session_free(struct session *s)
     if (!s)
         return;
     set_timer(s, 0, NULL);
+    cell_free(s->cell);
     drop_kernel(s);
     guest_free(s->guest);
+    while (s->first) {
+        scoped_free struct waiting *w = s->first;
+        s->first = w->next;
+    }
+    for (size_t i = 0; i < LATE_MAX; i++)
+        stdio_free(s->late[i].stdio);
+    strbuf_release(&s->question.body);
     output_release(&s->startup_out);
     output_release(&s->startup_err);
     free(s);

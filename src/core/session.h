@@ -30,6 +30,7 @@ struct session_template {
     int kernel_fd;              /* a memory file with the kernel's text, or -1 */
     bool is_plain;              /* the kernel speaks the plain form of the protocol */
     struct spawn_limits limits; /* lifetime_ms: of the whole session */
+    uint64_t zygote;            /* the warm interpreter to fork from; 0: started cold */
     uint64_t idle_ms;           /* closed when unused for this long; 0: never */
     bool allow_degraded;
 };
@@ -58,10 +59,13 @@ MUST_CHECK int session_open(struct session **out, struct loop *loop, struct spaw
 
 /* Ends it: kills what runs, removes every trace, then tells TERMINATED. */
 void session_close(struct session *session);
-void session_free(struct session *session); /* after TERMINATED */
+void session_free(struct session *session); /* after TERMINATED, or with its spawner gone */
 SCOPED_DEFINE(session)
 
 const struct session_info *session_info(const struct session *session);
+
+/* A parked session gets a user: from now on these events. */
+void session_give(struct session *session, const struct session_events *events, void *ctx);
 
 /* `ended` comes later, exactly once. Busy is ERROR_CONFLICT, unless `may_queue`. */
 MUST_CHECK int session_execute(struct session *session, const struct cell_request *request,
