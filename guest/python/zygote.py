@@ -51,8 +51,9 @@ def prepare():
     for name in config.get("preload", []):
         importlib.import_module(name)
     kernel = load_kernel(take_file(KERNEL_FD))
-    if hasattr(kernel, "warm"):
-        kernel.warm()
+    if hasattr(kernel, "rehearse"):
+        kernel.rehearse()
+    refresh()  # what it makes at its first use, too
     # A thread would not be there in the copies, but the locks that it holds would.
     if count_threads() != 1:
         raise RuntimeError("an imported module has started a thread")

@@ -173,6 +173,13 @@ static int write_proc(pid_t pid, const char *file, const char *text, struct erro
     return 0;
 }
 
+int seal_let_go(const struct seal_child *child, struct error *err)
+{
+    if (send(child->report_fd, "", 1, MSG_NOSIGNAL) != 1)
+        return error_sys(err, "answer the child");
+    return 0;
+}
+
 int seal_write_maps(const struct seal_child *child, const char *map, bool is_rootless,
                     struct error *err)
 {
@@ -182,9 +189,7 @@ int seal_write_maps(const struct seal_child *child, const char *map, bool is_roo
     if (write_proc(child->pid, "uid_map", map, err) < 0 ||
         write_proc(child->pid, "gid_map", map, err) < 0)
         return -1;
-    if (send(child->report_fd, "", 1, MSG_NOSIGNAL) != 1)
-        return error_sys(err, "answer the child");
-    return 0;
+    return seal_let_go(child, err);
 }
 
 int seal_map_ids(const struct seal_child *child, const struct seal_plan *plan, struct error *err)

@@ -69,6 +69,9 @@ MUST_CHECK int seal_start(struct seal_child *out, const struct seal_plan *plan, 
 MUST_CHECK int seal_give_root(const struct seal_child *child, const struct rootfs *root,
                               struct error *err);
 
+/* Lets a zygote's sandbox go on behind its seal: the kernel is forked. */
+MUST_CHECK int seal_let_go(const struct seal_child *child, struct error *err);
+
 /* Answers a SEAL_MAP_ME: writes the child's uid and gid maps and lets it go on. */
 MUST_CHECK int seal_map_ids(const struct seal_child *child, const struct seal_plan *plan,
                             struct error *err);

@@ -253,7 +253,7 @@ int seal_step_parent_death(struct seal *s)
 {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
         return -1;
-    struct pollfd alive = {.fd = s->report_fd, .events = POLLIN};
+    struct pollfd alive = {.fd = s->report_fd}; /* hung up is told unasked */
     if (poll(&alive, 1, 0) != 0) {
         errno = ESRCH;
         return -1;

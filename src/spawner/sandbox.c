@@ -257,6 +257,14 @@ static int make(struct sandbox *sb, struct host *host, const struct spawn_create
                              : build_cold(sb, host, r, kind == KIND_COLD, err);
 }
 
+static void begin_life(struct sandbox *sb, struct host *host)
+{
+    int64_t now = clock_now_ns();
+    sb->id = host->next_id++;
+    sb->deadline_ns = now + (int64_t)sb->plan.limits.lifetime_ms * 1000000;
+    sb->seal_deadline_ns = now + SEAL_LIMIT_NS;
+}
+
 static int create(struct sandbox **out, struct host *host, const struct spawn_create *r,
                   enum kind kind, struct sandbox *shell, int zygote_fd,
                   struct spawn_failure *failure)
@@ -279,12 +287,11 @@ static int create(struct sandbox **out, struct host *host, const struct spawn_cr
         free_sandbox(sb);
         return fail_error(failure, &err);
     }
-    sb->id = host->next_id++;
     sb->layers = CGROUP_LAYERS & ~host_missing_layers(host);
-    sb->deadline_ns = clock_now_ns() + (int64_t)r->limits.lifetime_ms * 1000000;
-    sb->seal_deadline_ns = clock_now_ns() + SEAL_LIMIT_NS;
     if (shell)
         shell->made_count++;
+    else
+        begin_life(sb, host);
     *out = sb;
     return 0;
 }
@@ -301,10 +308,56 @@ int sandbox_create_shell(struct sandbox **out, struct host *host, const struct s
     return create(out, host, r, KIND_SHELL, NULL, -1, failure);
 }
 
-int sandbox_create_warm(struct sandbox **out, struct host *host, const struct spawn_create *r,
-                        struct sandbox *shell, int zygote_fd, struct spawn_failure *failure)
+int sandbox_prepare_warm(struct sandbox **out, struct host *host, const struct spawn_create *r,
+                         struct sandbox *shell, int zygote_fd, struct spawn_failure *failure)
 {
     return create(out, host, r, KIND_WARM, shell, zygote_fd, failure);
+}
+
+int sandbox_start_warm(struct sandbox *sb, struct host *host, struct spawn_failure *failure)
+{
+    struct error err;
+    if (seal_let_go(&sb->child, &err) < 0)
+        return fail_error(failure, &err);
+    sb->shell->busy_count++;
+    begin_life(sb, host);
+    return 0;
+}
+
+/* Of a process that the zygote has cloned, or not, nothing is known before its first report. */
+static bool is_unknown(const struct sandbox *sb)
+{
+    return sb->child.pid == 0 && !sb->is_reaped;
+}
+
+int sandbox_get_poll_fd(const struct sandbox *sb, bool *is_report)
+{
+    *is_report = sb->state == SANDBOX_SEALING || is_unknown(sb);
+    if (sb->is_reaped)
+        return -1;
+    return *is_report ? sb->child.report_fd : sb->child.pid_fd;
+}
+
+static void leave_sealing(struct sandbox *sb, enum sandbox_state state)
+{
+    if (sb->state == SANDBOX_SEALING && sb->shell && sb->id)
+        sb->shell->busy_count--;
+    sb->state = state;
+}
+
+void sandbox_end(struct sandbox *sb)
+{
+    sandbox_kill(sb);
+    leave_sealing(sb, SANDBOX_ENDING);
+}
+
+/* It shall end, and has yet to say who it is. */
+static void meet_unknown(struct sandbox *sb, ssize_t n)
+{
+    if (sb->child.pid > 0)
+        sandbox_kill(sb);
+    else if (n <= 0)
+        sb->is_reaped = true; /* there is nobody */
 }
 
 int sandbox_on_report(struct sandbox *sb, struct spawn_failure *failure)
@@ -314,12 +367,16 @@ int sandbox_on_report(struct sandbox *sb, struct spawn_failure *failure)
     ssize_t n = seal_receive(&sb->child, &report);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
+    if (sb->state == SANDBOX_ENDING) {
+        meet_unknown(sb, n);
+        return 0;
+    }
     if (n == sizeof(report) && report.event == SEAL_BORN)
         return 0;
     if (n == sizeof(report) && report.event == SEAL_MAP_ME) {
         if (seal_map_ids(&sb->child, &sb->plan, &err) == 0)
             return 0;
-        sb->state = SANDBOX_ENDING;
+        leave_sealing(sb, SANDBOX_ENDING);
         return fail(failure, ERROR_ISOLATION, err.sys_errno, LAYER_USER_NS, err.msg);
     }
     if (n == sizeof(report) && report.event == SEAL_DONE) {
@@ -327,12 +384,12 @@ int sandbox_on_report(struct sandbox *sb, struct spawn_failure *failure)
         return 0;
     }
     if (n == 0 && sb->child.pid > 0 && sb->layers & LAYER_BIT(SECCOMP)) {
-        sb->state = SANDBOX_LIVE;
+        leave_sealing(sb, SANDBOX_LIVE);
         close_fd(&sb->child.report_fd);
         drop_plan(sb);
         return 0;
     }
-    sb->state = SANDBOX_ENDING;
+    leave_sealing(sb, SANDBOX_ENDING);
     if (sb->child.pid == 0)
         sb->is_reaped = true; /* the zygote did not get so far */
     if (n == sizeof(report) && report.event == SEAL_FAILED) {

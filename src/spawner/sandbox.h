@@ -1,7 +1,7 @@
 /* sandbox.h - one sandbox as the spawner keeps it, from the clone to the last trace
  *
- * SEALING -> LIVE -> ENDING -> gone. Every path out goes through sandbox_end(), which kills, reaps,
- * removes the cgroup and frees the slot, in that order, waiting for the kernel where it must. */
+ * SEALING -> LIVE -> ENDING -> gone. Every path out goes through sandbox_try_remove(), which wants
+ * its pid 1 reaped, removes the cgroup and frees the slot, in that order. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
@@ -29,6 +29,7 @@ struct sandbox {
     struct cgroup_tree nest; /* of a shell: where it and the sandboxes of its zygote stand */
     struct sandbox *shell;   /* of the zygote that makes it, or NULL */
     unsigned made_count;     /* of a shell: sandboxes that still live in its pid namespace */
+    unsigned busy_count;     /* of a shell: those that its zygote is still working on */
     struct seal_plan plan;
     struct rootfs root; /* the image's mount until it is sealed; the storage's to the end */
     struct seal_child child;
@@ -56,14 +57,24 @@ MUST_CHECK int sandbox_create(struct sandbox **out, struct host *host, const str
 MUST_CHECK int sandbox_create_shell(struct sandbox **out, struct host *host,
                                     const struct spawn_create *r, struct spawn_failure *failure);
 
-/* Has the zygote behind `zygote_fd` make it, which lives in `shell`. */
-MUST_CHECK int sandbox_create_warm(struct sandbox **out, struct host *host,
-                                   const struct spawn_create *r, struct sandbox *shell,
-                                   int zygote_fd, struct spawn_failure *failure);
+/* Has the zygote behind `zygote_fd` make it, which lives in `shell`. It seals itself and waits. */
+MUST_CHECK int sandbox_prepare_warm(struct sandbox **out, struct host *host,
+                                    const struct spawn_create *r, struct sandbox *shell,
+                                    int zygote_fd, struct spawn_failure *failure);
+
+/* Somebody wants it: it gets its id, its life begins. */
+MUST_CHECK int sandbox_start_warm(struct sandbox *sb, struct host *host,
+                                  struct spawn_failure *failure);
 
 /* Something came from the sealing child. Answers -1 with *failure when the seal failed: then the
  * sandbox is ENDING. It is LIVE when it worked. */
 MUST_CHECK int sandbox_on_report(struct sandbox *sb, struct spawn_failure *failure);
+
+/* From where the next news of it will come, and whether that is a report. */
+int sandbox_get_poll_fd(const struct sandbox *sb, bool *is_report);
+
+/* To be removed, whatever it does now. */
+void sandbox_end(struct sandbox *sb);
 
 /* What it used so far was the seal's, not the tenant's. */
 void sandbox_set_baseline(struct sandbox *sb);

@@ -171,14 +171,53 @@ enum zygote_news zygote_on_poll(struct zygote *z, struct host *host,
     return news;
 }
 
-int zygote_create(struct sandbox **out, struct zygote *z, struct host *host,
-                  const struct spawn_create *r, struct spawn_failure *failure)
+struct sandbox *zygote_take_spare(struct zygote *z)
 {
+    struct sandbox *spare = z->spare;
+    z->spare = NULL;
+    return spare;
+}
+
+static bool is_like(const struct spawn_create *a, const struct spawn_create *b)
+{
+    return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+int zygote_create(struct sandbox **out, struct zygote *z, struct host *host,
+                  const struct spawn_create *r, struct sandbox **unfit,
+                  struct spawn_failure *failure)
+{
+    struct sandbox *sb = NULL;
+    *unfit = NULL;
     if (z->state != ZYGOTE_READY)
         return fail(failure, ERROR_UNAVAILABLE, 0, "the zygote is not ready");
     if (memcmp(r->image, z->image, sizeof(z->image)) != 0)
         return fail(failure, ERROR_INVALID, 0, "the zygote runs another image");
-    return sandbox_create_warm(out, host, r, z->shell, z->process.report_fd, failure);
+    if (is_like(r, &z->last))
+        sb = zygote_take_spare(z);
+    else
+        *unfit = zygote_take_spare(z);
+    z->last = (struct spawn_create){0};
+    if (!sb && sandbox_prepare_warm(&sb, host, r, z->shell, z->process.report_fd, failure) < 0)
+        return -1;
+    if (sandbox_start_warm(sb, host, failure) < 0) {
+        *unfit = sb;
+        return -1;
+    }
+    z->last = *r;
+    *out = sb;
+    return 0;
+}
+
+/* Not while one waits for the zygote: its own comes first. */
+void zygote_refill(struct zygote *z, struct host *host)
+{
+    struct spawn_failure failure;
+    if (z->state != ZYGOTE_READY || z->spare || z->shell->busy_count > 0 || !z->last.zygote)
+        return;
+    if (sandbox_prepare_warm(&z->spare, host, &z->last, z->shell, z->process.report_fd, &failure) <
+        0)
+        z->last = (struct spawn_create){0}; /* the next who asks gets to know why */
 }
 
 /* --- ending ---------------------------------------------------------------------------------- */

@@ -31,9 +31,11 @@ struct zygote {
     struct sandbox *shell;
     struct seal_child process;
     bool is_reaped;              /* also before it was born */
-    int fds[SPAWN_ZYGOTE_FDS];   /* the client's, until it has started */
-    int64_t deadline_ns;         /* for being ready */
-    uint32_t destroy_serial;     /* 0: nobody waits for the end */
+    int fds[SPAWN_ZYGOTE_FDS]; /* the client's, until it has started */
+    int64_t deadline_ns;       /* for being ready, then of its life */
+    uint32_t destroy_serial;   /* 0: nobody waits for the end */
+    struct sandbox *spare;     /* sealed in advance, for one who asks the same as the last; owned */
+    struct spawn_create last;  /* that create; all zero: none yet */
 };
 
 /* On success the fds are taken, otherwise they stay the caller's and *failure says why. */
@@ -48,12 +50,19 @@ enum zygote_news zygote_on_poll(struct zygote *z, struct host *host,
                                 const struct pollfd polls[ZYGOTE_POLLS],
                                 struct spawn_failure *failure);
 
-/* Ends the python; what it has made lives on. */
+/* Ends the python; what it has made lives on, but for a spare. */
 void zygote_end(struct zygote *z);
 
-/* Makes a sandbox by this zygote. */
+/* Makes a sandbox by this zygote. *unfit is a spare that was of no use, or NULL; the caller's. */
 MUST_CHECK int zygote_create(struct sandbox **out, struct zygote *z, struct host *host,
-                             const struct spawn_create *r, struct spawn_failure *failure);
+                             const struct spawn_create *r, struct sandbox **unfit,
+                             struct spawn_failure *failure);
+
+/* Has a spare sandbox made, when it is time for that. */
+void zygote_refill(struct zygote *z, struct host *host);
+
+/* The spare of a zygote that ends, or that fits no more; the caller's to remove, or NULL. */
+struct sandbox *zygote_take_spare(struct zygote *z);
 
 /* One try to remove what is left; true when all is gone and `z` was freed. */
 bool zygote_try_remove(struct zygote *z, struct host *host);
