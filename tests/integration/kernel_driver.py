@@ -325,6 +325,7 @@ def _memory_file(path):
     fd = os.memfd_create("kernel", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     with open(path, "rb") as source, os.fdopen(os.dup(fd), "wb") as copy:
         copy.write(source.read())
+    os.lseek(fd, 0, os.SEEK_SET)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL)
     return fd
 
