@@ -107,6 +107,7 @@ class Late(BaseException):
 
 
 LOOP_MODULES = ("asyncio.", "selectors")
+SIGNALS = range(1, _signal.NSIG)
 
 
 class Interrupts:
@@ -122,6 +123,7 @@ class Interrupts:
         self.cancel = None        # what to call rather than raise, while an event loop itself is busy
         self.theirs = {}          # handlers of the code, which rest while none of it runs
         self.ours = (self.on_interrupt, self.on_rest)  # bound once: compared by identity
+        self.calm = None          # all handlers as they were when none of theirs was awake
         self.mask = _signal.pthread_sigmask(_signal.SIG_BLOCK, ())
         _signal.signal(_signal.SIGINT, self.ours[0])
 
@@ -185,15 +187,17 @@ class Interrupts:
         execution. Without the signal module there is none."""
         if "signal" not in sys.modules:
             return
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, self.mask)
+        if list(map(_signal.getsignal, SIGNALS)) == self.calm:
+            return
         on_interrupt, on_rest = self.ours
-        for number in range(1, _signal.NSIG):
+        for number in SIGNALS:
             handler = _signal.getsignal(number)
             if callable(handler) and handler is not on_rest and number != _signal.SIGINT:
                 self.theirs[number] = handler
                 _signal.signal(number, on_rest)
-        if _signal.getsignal(_signal.SIGINT) is not on_interrupt:
-            _signal.signal(_signal.SIGINT, on_interrupt)
-        _signal.pthread_sigmask(_signal.SIG_SETMASK, self.mask)
+        _signal.signal(_signal.SIGINT, on_interrupt)
+        self.calm = list(map(_signal.getsignal, SIGNALS))
 
     def on_rest(self, number, frame):
         pass
@@ -239,13 +243,14 @@ class Channel:
     def send(self, kind, body, flags=0):
         """Sends a body in as many frames as it needs; an interrupt waits until all are out."""
         is_main = _thread.get_ident() == self.main_thread
-        if is_main:
-            self.interrupts.is_shielded = True
-        self.lock.acquire()
+        if is_main and self.interrupts.is_shielded:
+            return  # a signal handler of the code, in the middle of another body
         try:
-            self._send_pieces(kind, body, flags)
+            if is_main:
+                self.interrupts.is_shielded = True
+            with self.lock:
+                self._send_pieces(kind, body, flags)
         finally:
-            self.lock.release()
             if is_main:
                 self.interrupts.unshield()
 
@@ -259,9 +264,9 @@ class Channel:
         # The value of the last expression can wait for what is told next, mostly DONE: two frames at once
         # wake the host once.
         if not flags & MAIN or len(body) > BODY_MAX:
-            for frame in self.kept[self.sent:]:
-                self.socket.send(frame)
-            self.sent = len(self.kept)
+            while self.sent < len(self.kept):
+                self.sent += 1  # first: a handler of the code may raise as soon as the frame is out
+                self.socket.send(self.kept[self.sent - 1])
         self.is_open = kind != DONE
 
     def done(self, status=0):
@@ -319,8 +324,9 @@ class Streams:
         self.spare = fds
         sys.stdin = sys.__stdin__ = input_stream()  # a new one: the last may have read ahead
         if not self.is_as_left():
-            self.ours = (output_stream(1, "<stdout>", "surrogateescape"), output_stream(2, "<stderr>", "backslashreplace"))
-            sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__ = self.ours
+            sys.stdout = sys.__stdout__ = output_stream(1, "<stdout>", "surrogateescape")
+            sys.stderr = sys.__stderr__ = output_stream(2, "<stderr>", "backslashreplace")
+            self.ours = (sys.stdout, sys.stderr)
 
     def is_as_left(self):
         """Whether the objects of the last execution are still whole and in their place."""
@@ -898,7 +904,8 @@ class Kernel:
         self.status = 0
         self.settings = []  # what SET said for the next execution
         self.environment = {}  # what it replaced there
-        self.requests = {VARIABLES: self.variables, VARIABLE: self.variable, COMPLETE: self.complete, IS_WHOLE: self.is_whole}
+        self.requests = {VARIABLES: self.variables, VARIABLE: self.variable,
+                         COMPLETE: self.complete, IS_WHOLE: self.is_whole}
         AfterImport({"linecache": self.cells.fill, "matplotlib.pyplot": self.figures.adopt})
         os.register_at_fork(after_in_child=self.channel.leave)
 
@@ -996,6 +1003,11 @@ class Kernel:
 
     def compile(self, source, name):
         """What has to be called one after the other; only the last has a value."""
+        if "\n" not in source and "=" not in source:  # an expression, perhaps: half the work
+            try:
+                return [compile(source, name, "eval", self.flags, True)]
+            except SyntaxError:
+                pass
         tree = compile(source, name, "exec", self.flags | ONLY_AST, True)
         last = tree.body.pop() if tree.body and type(tree.body[-1]) is _ast.Expr else None
         codes = []

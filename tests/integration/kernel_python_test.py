@@ -6,12 +6,10 @@ import pathlib
 import resource
 import shutil
 import signal
-import struct
 
 import pytest
 
-import kernel_driver
-from kernel_driver import ACK, DATA, DONE, ERROR, EXECUTE, FIRST, MAIN, READY, SYNC, VARIABLE, VARIABLES, Died, Kernel
+from kernel_driver import ACK, DATA, DONE, EXECUTE, FIRST, READY, SYNC, VARIABLES, Died, Kernel
 
 PROGRAM = pathlib.Path(__file__).resolve().parents[2] / "guest/python/kernel.py"
 COMMAND = [os.environ.get("COVE_TEST_PYTHON", "/usr/bin/python3"), "/proc/self/fd/4"]
@@ -433,6 +431,14 @@ def test_handlers_that_raise_rest_meanwhile(kernel):
     assert answer.error["value"] == "boom", "the handler is awake again while code runs"
     kernel.execute("signal.signal(signal.SIGALRM, signal.SIG_IGN)")
     kernel.execute("signal.setitimer(signal.ITIMER_REAL, 0)")
+
+
+def test_handlers_that_show_results(kernel):
+    """One that comes in the middle of a body must not wait for the end of that body."""
+    kernel.execute("import signal\nsignal.signal(signal.SIGALRM, lambda *_: display('tick'))")
+    answer = kernel.execute("signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)\nfor _ in range(50): display('x' * 200_000)\n"
+                            "signal.setitimer(signal.ITIMER_REAL, 0)\nNone")
+    assert {len(result["text/plain"]) for result in answer.results} <= {6, 200_002} and answer.error is None
 
 
 # --- variables ------------------------------------------------------------------------------------
