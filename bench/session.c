@@ -471,6 +471,8 @@ int main(int argc, char **argv)
             measurements[i].measure(count, (const char *const *)argv + 3);
     }
     spawner_client_free(spawner);
+    for (size_t i = 0; i < seat_count; i++)
+        session_free(seats[i].session);
     pool_free(pool);
     runner_kernel_release(&kernel);
     runner_list_release(&runners);
