@@ -22,6 +22,7 @@
 #define KILL_GRACE_MS      100 /* for cove-init to kill, before the spawner does */
 #define DEATH_MS           500 /* between the end of the channel and the news of how it ended */
 #define COLLECT_MS         10000
+#define WATCH_AFTER_MS     1 /* most executions are over by then */
 #define ERROR_BODY_MAX     (1024 * 1024)
 
 enum step { STEP_PUT, STEP_RUN, STEP_FINISH, STEP_OVER };
@@ -43,6 +44,7 @@ struct cell {
     struct collect *collect;
     struct loop_timer *timer; /* of the step */
     struct loop_timer *kill_timer;
+    struct loop_timer *watch_timer; /* before its output is streamed */
     struct spawn_stats stats;
     int64_t start_ns; /* monotonic */
     int64_t since_ns; /* files changed from here on are the execution's */
@@ -83,6 +85,7 @@ static void finish(struct cell *c)
     c->step = STEP_OVER;
     set_timer(c, 0, NULL);
     loop_timer_free(take_ptr(&c->kill_timer));
+    loop_timer_free(take_ptr(&c->watch_timer));
     upload_free(take_ptr(&c->upload));
     collect_free(take_ptr(&c->collect));
     e->ended_ns = clock_wall_ns();
@@ -179,6 +182,7 @@ static void begin_finish(struct cell *c)
     c->step = STEP_FINISH;
     set_timer(c, 0, NULL);
     loop_timer_free(take_ptr(&c->kill_timer));
+    loop_timer_free(take_ptr(&c->watch_timer));
     e->duration_ms = (double)(clock_now_ns() - c->start_ns) / 1e6;
     e->facts.duration_ms = (uint64_t)e->duration_ms;
     stdio_read_now(c->stdio);
@@ -260,6 +264,14 @@ static void on_output_ended(void *ctx)
     (void)ctx;
 }
 
+static void on_watch_time(void *ctx)
+{
+    struct cell *c = ctx;
+    struct error err;
+    if (stdio_watch(c->stdio, &err) < 0)
+        fail(c, &err);
+}
+
 static int send_setting(const struct cell *c, const char *name, const char *value,
                         struct error *err)
 {
@@ -298,6 +310,7 @@ static int start(struct cell *c, struct error *err)
         .stdin_fd = c->request->stdin_fd,
         .outputs = {&c->e.out, &c->e.err},
         .output = c->events.told->output ? on_output : NULL,
+        .is_lazy = true,
         .ended = on_output_ended,
         .ctx = c,
     };
@@ -314,6 +327,7 @@ static int start(struct cell *c, struct error *err)
     for (int i = 0; i < 3; i++)
         close(fds[i]);
     set_timer(c, c->request->timeout_ms, on_timeout);
+    c->watch_timer = loop_timer_new(c->place.loop, WATCH_AFTER_MS, on_watch_time, c);
     return answer;
 }
 
@@ -498,6 +512,7 @@ void cell_free(struct cell *c)
         c->counting->cell = NULL;
     loop_timer_free(c->timer);
     loop_timer_free(c->kill_timer);
+    loop_timer_free(c->watch_timer);
     upload_free(c->upload);
     collect_free(c->collect);
     stdio_free(c->stdio);

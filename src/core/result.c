@@ -82,6 +82,16 @@ bool result_list_add(struct result_list *list, bool is_new, bool is_main, const 
     return true;
 }
 
+size_t result_list_bytes(const struct result_list *list)
+{
+    size_t sum = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        for (size_t f = 0; f < list->items[i].count; f++)
+            sum += list->items[i].forms[f].len;
+    }
+    return sum;
+}
+
 const struct result_form *result_get(const struct result *r, const char *mime)
 {
     for (size_t i = 0; i < r->count; i++) {

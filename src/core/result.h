@@ -42,5 +42,7 @@ void exception_release(struct exception *e);
 bool result_list_add(struct result_list *list, bool is_new, bool is_main, const char *body,
                      size_t len);
 
+size_t result_list_bytes(const struct result_list *list);
+
 /* By MIME type; NULL when the result has no such form. */
 const struct result_form *result_get(const struct result *result, const char *mime);

@@ -20,6 +20,7 @@
 #define QUESTION_GRACE_MS 1000
 #define ANSWER_MAX        (17 * MIB)
 #define LATE_MAX          4 /* pipes of earlier executions that children still hold */
+#define ACK_BYTES         (64 * KIB)
 #define CHANNEL_BUFFER    (1024 * 1024)
 
 /* An execution that waits for its turn. */
@@ -244,12 +245,15 @@ static void on_late_ended(void *ctx)
  * oldest of too many lose theirs. */
 static void keep_late(struct session *s, struct stdio *stdio)
 {
+    struct error err;
     if (!stdio)
         return;
     struct late *late = &s->late[s->next_late++ % LATE_MAX];
     stdio_free(late->stdio);
     *late = (struct late){.session = s, .stdio = stdio};
     stdio_discard(stdio, late, on_late_ended);
+    if (stdio_watch(stdio, &err) < 0)
+        on_late_ended(late);
 }
 
 static void on_cell_ended(void *ctx, struct cell *c)
@@ -267,7 +271,9 @@ static void on_cell_ended(void *ctx, struct cell *c)
         drop_kernel(s);
         snprintf(s->info.error.msg, sizeof(s->info.error.msg), "%.255s",
                  cell_execution(c)->verdict.message);
-    } else if (s->kernel) {
+    } else if (s->kernel && result_list_bytes(&cell_execution(c)->results) > ACK_BYTES) {
+        /* The next request says it too; until then only large answers are worth the kernel's time.
+         */
         (void)!kernel_send(s->kernel, KERNEL_ACK, s->generation, NULL, 0, NULL, 0, &ignored);
     }
     if (!is_ending(s))

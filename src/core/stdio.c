@@ -17,6 +17,7 @@
 #define PIPE_WANTED_BYTES (1024 * 1024)
 
 struct stdio {
+    struct loop *loop;
     struct stdio_order order;
     struct feed *feed;
     struct stream {
@@ -64,8 +65,12 @@ static void on_readable(void *ctx, unsigned events)
         stdio->order.ended(stdio->order.ctx);
 }
 
-static int open_output(struct stdio *stdio, struct stream *s, struct loop *loop, int *theirs,
-                       struct error *err)
+static int watch(struct stream *s, struct error *err)
+{
+    return loop_watch_new(&s->watch, s->stdio->loop, s->fd, LOOP_READ, on_readable, s, err);
+}
+
+static int open_output(struct stdio *stdio, struct stream *s, int *theirs, struct error *err)
 {
     int fds[2];
     if (pipe2(fds, O_CLOEXEC) < 0)
@@ -74,7 +79,9 @@ static int open_output(struct stdio *stdio, struct stream *s, struct loop *loop,
     *theirs = fds[1];
     if (stdio->order.wants_throughput)
         fcntl(fds[0], F_SETPIPE_SZ, PIPE_WANTED_BYTES); /* a smaller one is only slower */
-    return loop_watch_new(&s->watch, loop, s->fd, LOOP_READ, on_readable, s, err);
+    if (stdio->order.is_lazy)
+        return fd_set_nonblock(s->fd) < 0 ? error_sys(err, "prepare a pipe") : 0;
+    return watch(s, err);
 }
 
 static int open_input(struct stdio *stdio, struct loop *loop, int *theirs, struct error *err)
@@ -94,14 +101,15 @@ int stdio_new(struct stdio **out, struct loop *loop, const struct stdio_order *o
 {
     struct stdio *stdio = xcalloc(1, sizeof(*stdio));
     stdio->order = *order;
+    stdio->loop = loop;
     scoped_fd int in = -1;
     scoped_fd int output = -1;
     scoped_fd int errors = -1;
     for (int i = 0; i < 2; i++)
         stdio->streams[i] = (struct stream){.stdio = stdio, .fd = -1};
     if (open_input(stdio, loop, &in, err) < 0 ||
-        open_output(stdio, &stdio->streams[0], loop, &output, err) < 0 ||
-        open_output(stdio, &stdio->streams[1], loop, &errors, err) < 0) {
+        open_output(stdio, &stdio->streams[0], &output, err) < 0 ||
+        open_output(stdio, &stdio->streams[1], &errors, err) < 0) {
         stdio_free(stdio);
         return -1;
     }
@@ -126,6 +134,16 @@ void stdio_free(struct stdio *stdio)
 bool stdio_has_ended(const struct stdio *stdio)
 {
     return stdio->streams[0].fd < 0 && stdio->streams[1].fd < 0;
+}
+
+int stdio_watch(struct stdio *stdio, struct error *err)
+{
+    for (int i = 0; i < 2; i++) {
+        struct stream *s = &stdio->streams[i];
+        if (s->fd >= 0 && !s->watch && watch(s, err) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 void stdio_read_now(struct stdio *stdio)

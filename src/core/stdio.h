@@ -20,6 +20,7 @@ struct stdio;
 struct stdio_order {
     int stdin_fd;              /* taken, even on failure; -1: an empty input */
     bool wants_throughput;     /* larger pipes */
+    bool is_lazy;              /* read only by stdio_read_now(), until stdio_watch() */
     struct output *outputs[2]; /* by enum execution_stream: filled */
     void (*output)(void *ctx, enum execution_stream stream, const void *data, size_t len);
     void (*ended)(void *ctx); /* both outputs are at their end; may free */
@@ -32,6 +33,9 @@ MUST_CHECK int stdio_new(struct stdio **out, struct loop *loop, const struct std
 void stdio_free(struct stdio *stdio);
 
 bool stdio_has_ended(const struct stdio *stdio);
+
+/* Begins to read as it comes, for a lazy one. Watching costs more than a short execution. */
+MUST_CHECK int stdio_watch(struct stdio *stdio, struct error *err);
 
 /* Reads what is in the pipes at this moment, without waiting; `ended` is not called from here. */
 void stdio_read_now(struct stdio *stdio);
