@@ -20,7 +20,7 @@
 
 #define HEADER_BYTES sizeof(struct kernel_frame)
 #define NOTE_BYTES   1024 /* what the note that something was cut, and DONE, may take */
-#define WORDS_MAX    4
+#define WORDS_MAX    5
 
 static const char cut_note[] = "[more than 16 MiB of results: the rest was dropped]";
 static const char too_long[] = "{\"name\": \"TooLarge\", \"value\": \"more than 16 MiB of code\", "
@@ -180,10 +180,11 @@ static const struct {
     const char *name;
     size_t words;
 } answers[] = {
-    [KERNEL_READY - KERNEL_READY] = {"READY", 2}, /* READY length */
-    [KERNEL_DATA - KERNEL_READY] = {"DATA", 4},   /* DATA length flags mime */
-    [KERNEL_ERROR - KERNEL_READY] = {"ERROR", 2}, [KERNEL_REPLY - KERNEL_READY] = {"REPLY", 2},
-    [KERNEL_DONE - KERNEL_READY] = {"DONE", 3}, /* DONE 0 code */
+    [KERNEL_READY - KERNEL_READY] = {"READY", 3}, /* length, generation */
+    [KERNEL_DATA - KERNEL_READY] = {"DATA", 5},   /* length, generation, flags, MIME type */
+    [KERNEL_ERROR - KERNEL_READY] = {"ERROR", 3}, /* length, generation */
+    [KERNEL_REPLY - KERNEL_READY] = {"REPLY", 3}, /* length, generation */
+    [KERNEL_DONE - KERNEL_READY] = {"DONE", 4},   /* 0, generation, code */
 };
 
 static uint16_t find_answer(const char *name, size_t words)
@@ -195,11 +196,14 @@ static uint16_t find_answer(const char *name, size_t words)
     return 0;
 }
 
-/* What is said unasked is dropped, and so is what goes beyond the bound. */
-static bool is_wanted(struct shim *s, uint16_t type, uint64_t body)
+/* What is said unasked is dropped, and so is the late answer to an earlier request. */
+static bool is_asked(const struct shim *s, uint16_t type, int64_t generation)
 {
-    if (type == KERNEL_READY ? s->has_greeted : !s->is_busy)
-        return false;
+    return type == KERNEL_READY ? !s->has_greeted : s->is_busy && generation == s->generation;
+}
+
+static bool has_room(struct shim *s, uint64_t body)
+{
     uint64_t cost = body + (body / KERNEL_BODY_MAX + 1) * HEADER_BYTES;
     if (s->to_host.len + cost > SHIM_ANSWER_MAX - NOTE_BYTES) {
         s->is_cut = true;
@@ -218,32 +222,34 @@ static void end_answer(struct shim *s)
 static bool begin_answer(struct shim *s)
 {
     char *words[WORDS_MAX];
-    int64_t length, code = 0, flags = 0;
+    int64_t length, generation, code = 0, flags = 0;
     size_t count = split(s->line, words);
-    uint16_t type = count >= 2 ? find_answer(words[0], count) : 0;
-    if (!type || !parse_number(words[1], UINT32_MAX, &length) || length < 0)
+    uint16_t type = count > 0 ? find_answer(words[0], count) : 0;
+    if (!type || !parse_number(words[1], UINT32_MAX, &length) || length < 0 ||
+        !parse_number(words[2], UINT32_MAX, &generation))
         return false;
+    bool is_taken = is_asked(s, type, generation);
     if (type == KERNEL_DONE) {
-        if (length != 0 || !parse_number(words[2], INT32_MAX, &code))
+        if (length != 0 || !parse_number(words[3], INT32_MAX, &code))
             return false;
-        if (s->is_busy)
+        if (is_taken)
             finish(s, (int32_t)code);
         return true;
     }
     size_t mime_len = 0;
     if (type == KERNEL_DATA) {
-        if (!parse_number(words[2], KERNEL_FIRST | KERNEL_MAIN, &flags) || flags < 0 || flags & 1)
+        if (!parse_number(words[3], KERNEL_FIRST | KERNEL_MAIN, &flags) || flags < 0 || flags & 1)
             return false;
-        mime_len = strlen(words[3]) + 1;
+        mime_len = strlen(words[4]) + 1;
     }
     s->body_left = (uint64_t)length;
-    s->answer_type = is_wanted(s, type, s->body_left + mime_len) ? type : 0;
+    s->answer_type = is_taken && has_room(s, s->body_left + mime_len) ? type : 0;
     if (s->answer_type) {
         s->answer_flags = (uint16_t)flags;
         s->has_greeted |= type == KERNEL_READY;
         frame_begin(s);
         if (mime_len)
-            frame_put(s, words[3], mime_len);
+            frame_put(s, words[4], mime_len);
     }
     if (s->body_left == 0)
         end_answer(s);
@@ -313,7 +319,7 @@ static bool is_word(const char *text, size_t len)
     return len > 0 && len <= 32;
 }
 
-static bool pass_on(struct shim *s)
+static bool pass_on(struct shim *s, uint32_t generation)
 {
     const char *body = s->request.data, *word = "";
     size_t len = s->request.len, word_len = 0;
@@ -331,7 +337,7 @@ static bool pass_on(struct shim *s)
             return false;
     }
     char line[SHIM_LINE_MAX];
-    int n = snprintf(line, sizeof(line), "%s %zu%s%.*s", requests[s->type].name, len,
+    int n = snprintf(line, sizeof(line), "%s %zu %u%s%.*s", requests[s->type].name, len, generation,
                      word_len ? " " : "", (int)word_len, word);
     for (size_t i = 0; i < SHIM_STREAMS && s->type == KERNEL_EXECUTE; i++)
         n += snprintf(line + n, sizeof(line) - (size_t)n, " /proc/%d/fd/%d", getpid(),
@@ -356,7 +362,7 @@ static bool take_request(struct shim *s, uint32_t generation)
         frame_whole(s, KERNEL_ERROR, 0, too_long, sizeof(too_long) - 1);
         finish(s, 1);
     } else {
-        is_good = pass_on(s);
+        is_good = pass_on(s, generation);
     }
     s->request.sent = s->request.len;
     forget_sent(&s->request);

@@ -92,27 +92,29 @@ struct line_case {
 };
 
 static const struct line_case line_cases[] = {
-    {"data", TEXT("DATA 2 6 text/plain\nhi"), true},
-    {"an error", TEXT("ERROR 2\n{}"), true},
-    {"a reply", TEXT("REPLY 2\n{}"), true},
-    {"a negative code", TEXT("DONE 0 -7\n"), true},
-    {"an empty body", TEXT("ERROR 0\n"), true},
+    {"data", TEXT("DATA 2 1 6 text/plain\nhi"), true},
+    {"an error", TEXT("ERROR 2 1\n{}"), true},
+    {"a reply", TEXT("REPLY 2 1\n{}"), true},
+    {"a negative code", TEXT("DONE 0 1 -7\n"), true},
+    {"an empty body", TEXT("ERROR 0 1\n"), true},
     {"half a line", TEXT("DAT"), true},
     {"no type", TEXT("\n"), false},
     {"an unknown type", TEXT("SHOUT 2\nhi"), false},
     {"a type of the host's", TEXT("EXECUTE 2\nhi"), false},
-    {"no length", TEXT("ERROR\n"), false},
-    {"a length with a sign", TEXT("ERROR -2\nhi"), false},
-    {"a length with letters", TEXT("ERROR 2x\nhi"), false},
-    {"a length beyond 32 bits", TEXT("ERROR 4294967296\n"), false},
-    {"a length beyond 64 bits", TEXT("ERROR 99999999999999999999999999\n"), false},
-    {"a word too many", TEXT("ERROR 2 3\nhi"), false},
-    {"many words", TEXT("DATA 2 2 text/plain more words\nhi"), false},
-    {"a word too few", TEXT("DATA 2 2\nhi"), false},
-    {"MORE, which is the shim's to set", TEXT("DATA 2 3 text/plain\nhi"), false},
-    {"unknown flags", TEXT("DATA 2 8 text/plain\nhi"), false},
-    {"DONE with a body", TEXT("DONE 2 0\nhi"), false},
-    {"a code beyond 32 bits", TEXT("DONE 0 2147483648\n"), false},
+    {"no length", TEXT("ERROR  1\n"), false},
+    {"a length with a sign", TEXT("ERROR -2 1\nhi"), false},
+    {"a length with letters", TEXT("ERROR 2x 1\nhi"), false},
+    {"a length beyond 32 bits", TEXT("ERROR 4294967296 1\n"), false},
+    {"a length beyond 64 bits", TEXT("ERROR 99999999999999999999999999 1\n"), false},
+    {"a word too many", TEXT("ERROR 2 1 3\nhi"), false},
+    {"many words", TEXT("DATA 2 1 2 text/plain more words\nhi"), false},
+    {"a word too few", TEXT("DATA 2 1 2\nhi"), false},
+    {"a generation with letters", TEXT("ERROR 2 one\nhi"), false},
+    {"a generation beyond 32 bits", TEXT("ERROR 2 4294967296\nhi"), false},
+    {"MORE, which is the shim's to set", TEXT("DATA 2 1 3 text/plain\nhi"), false},
+    {"unknown flags", TEXT("DATA 2 1 8 text/plain\nhi"), false},
+    {"DONE with a body", TEXT("DONE 2 1 0\nhi"), false},
+    {"a code beyond 32 bits", TEXT("DONE 0 1 2147483648\n"), false},
     {"a NUL in the line", TEXT("DONE 0\0 0\n"), false},
 };
 
@@ -152,7 +154,7 @@ static void test_ready(void **state)
     size_t at = 0;
     const char *body;
     shim_init(&s);
-    assert_true(say(&s, "READY 2\n{}READY 2\n[]ERROR 2\n{}DONE 0 0\n"));
+    assert_true(say(&s, "READY 2 0\n{}READY 2 0\n[]ERROR 2 1\n{}DONE 0 1 0\n"));
     struct kernel_frame f = next_frame(&s, &at, &body);
     assert_int_equal(f.type, KERNEL_READY);
     assert_int_equal(f.generation, 0);
@@ -167,9 +169,9 @@ static void test_ready_meets_a_request(void **state)
     struct shim s;
     size_t at = 0;
     shim_init(&s);
-    assert_true(say(&s, "READY 4\n{"));
+    assert_true(say(&s, "READY 4 0\n{"));
     begin(&s, 1);
-    assert_true(say(&s, "  }DONE 0 0\n"));
+    assert_true(say(&s, "  }DONE 0 1 0\n"));
     expect_frame(&s, &at, KERNEL_READY, 0, TEXT("{  }"));
     expect_done(&s, &at, 0);
     shim_release(&s);
@@ -183,7 +185,8 @@ static void test_answer(void **state)
     const char *body;
     shim_init(&s);
     begin(&s, 7);
-    assert_true(say(&s, "DATA 5 6 text/plain\na\nb\ncDATA 0 0 text/html\nERROR 2\n{}DONE 0 130\n"));
+    assert_true(say(&s, "DATA 5 7 6 text/plain\na\nb\ncDATA 0 7 0 text/html\nERROR 2 7\n{}"));
+    assert_true(say(&s, "DONE 0 7 130\n"));
     expect_frame(&s, &at, KERNEL_DATA, KERNEL_FIRST | KERNEL_MAIN, TEXT("text/plain\0a\nb\nc"));
     expect_frame(&s, &at, KERNEL_DATA, 0, TEXT("text/html\0"));
     expect_frame(&s, &at, KERNEL_ERROR, 0, TEXT("{}"));
@@ -191,7 +194,24 @@ static void test_answer(void **state)
     expect_done(&s, &at, 130);
     assert_int_equal(at, s.whole);
     assert_int_equal(next_frame(&s, &last, &body).generation, 7);
-    assert_true(say(&s, "DONE 0 1\nERROR 2\n{}")); /* nobody asked */
+    assert_true(say(&s, "DONE 0 7 1\nERROR 2 7\n{}")); /* nobody asked */
+    assert_int_equal(at, s.whole);
+    shim_release(&s);
+}
+
+static void test_late_answer(void **state)
+{
+    (void)state;
+    struct shim s;
+    size_t at = 0;
+    shim_init(&s);
+    begin(&s, 1);
+    assert_true(say(&s, "DONE 0 1 0\n")); /* by code in the kernel's name */
+    s.to_host.sent = s.whole;
+    begin(&s, 2);
+    assert_true(say(&s, "REPLY 2 1\n{}DONE 0 1 0\nREPLY 2 2\n[]DONE 0 2 0\n"));
+    expect_frame(&s, &at, KERNEL_REPLY, 0, TEXT("[]"));
+    expect_done(&s, &at, 0);
     assert_int_equal(at, s.whole);
     shim_release(&s);
 }
@@ -209,7 +229,7 @@ static size_t count_pieces(size_t len)
         text[i] = (char)(i * 31);
     shim_init(&s);
     begin(&s, 1);
-    snprintf(line, sizeof(line), "REPLY %zu\n", len);
+    snprintf(line, sizeof(line), "REPLY %zu 1\n", len);
     assert_true(say(&s, line));
     assert_true(shim_take_bytes(&s, text, len));
     do {
@@ -246,10 +266,10 @@ static void test_bound(void **state)
     shim_init(&s);
     begin(&s, 1);
     for (int i = 0; i < 40; i++) {
-        assert_true(say(&s, "DATA 1048576 2 text/plain\n"));
+        assert_true(say(&s, "DATA 1048576 1 2 text/plain\n"));
         assert_true(shim_take_bytes(&s, text, sizeof(text)));
     }
-    assert_true(say(&s, "DONE 0 0\n"));
+    assert_true(say(&s, "DONE 0 1 0\n"));
     assert_true(s.to_host.len <= SHIM_ANSWER_MAX);
     while ((f = next_frame(&s, &at, &body)).type != KERNEL_DONE)
         results += !(f.flags & KERNEL_MORE);
@@ -268,11 +288,11 @@ static void test_huge_announcement(void **state)
     size_t at = 0;
     shim_init(&s);
     begin(&s, 1);
-    assert_true(say(&s, "DATA 4294967295 2 text/plain\nwhatever"));
+    assert_true(say(&s, "DATA 4294967295 1 2 text/plain\nwhatever"));
     assert_int_equal(s.to_host.len, 0);
     assert_true(s.to_host.cap < MIB);
     s.body_left = 0; /* as if all had come */
-    assert_true(say(&s, "DONE 0 0\n"));
+    assert_true(say(&s, "DONE 0 1 0\n"));
     expect_frame(&s, &at, KERNEL_DATA, KERNEL_FIRST,
                  TEXT("text/plain\0[more than 16 MiB of results: the rest was dropped]"));
     expect_done(&s, &at, 0);
@@ -285,7 +305,7 @@ static void test_sync(void **state)
     struct shim s;
     shim_init(&s);
     begin(&s, 1);
-    assert_true(say(&s, "ERROR 2\n{}DONE 0 0\n"));
+    assert_true(say(&s, "ERROR 2 1\n{}DONE 0 1 0\n"));
     s.to_host.sent = s.whole;
     assert_true(send_frame(&s, KERNEL_SYNC, 0, 0, "", 0));
     assert_int_equal(s.to_host.sent, 0);
@@ -306,9 +326,9 @@ static void test_unsent_stays(void **state)
     struct shim s;
     size_t at = 0;
     shim_init(&s);
-    assert_true(say(&s, "READY 2\n{}"));
+    assert_true(say(&s, "READY 2 0\n{}"));
     begin(&s, 1); /* by a host that has not listened yet */
-    assert_true(say(&s, "DONE 0 0\n"));
+    assert_true(say(&s, "DONE 0 1 0\n"));
     expect_frame(&s, &at, KERNEL_READY, 0, TEXT("{}"));
     expect_done(&s, &at, 0);
     shim_release(&s);
@@ -326,16 +346,16 @@ struct request_case {
 };
 
 static const struct request_case request_cases[] = {
-    {"SET has its name in the line", KERNEL_SET, TEXT("env\0A=b c"), TEXT("SET 5 env\nA=b c")},
-    {"SET of an empty value", KERNEL_SET, TEXT("language\0"), TEXT("SET 0 language\n")},
+    {"SET has its name in the line", KERNEL_SET, TEXT("env\0A=b c"), TEXT("SET 5 1 env\nA=b c")},
+    {"SET of an empty value", KERNEL_SET, TEXT("language\0"), TEXT("SET 0 1 language\n")},
     {"SET without a NUL", KERNEL_SET, TEXT("env"), NULL, 0},
     {"SET with a name of two words", KERNEL_SET, TEXT("a b\0c"), NULL, 0},
-    {"VARIABLES", KERNEL_VARIABLES, TEXT(""), TEXT("VARIABLES 0\n")},
+    {"VARIABLES", KERNEL_VARIABLES, TEXT(""), TEXT("VARIABLES 0 1\n")},
     {"VARIABLE has its format in the line", KERNEL_VARIABLE, TEXT("x y\0json"),
-     TEXT("VARIABLE 3 json\nx y")},
+     TEXT("VARIABLE 3 1 json\nx y")},
     {"COMPLETE has its cursor in the line", KERNEL_COMPLETE, TEXT("12\0a.\0b"),
-     TEXT("COMPLETE 4 12\na.\0b")},
-    {"IS_WHOLE", KERNEL_IS_WHOLE, TEXT("if\n"), TEXT("IS_WHOLE 3\nif\n")},
+     TEXT("COMPLETE 4 1 12\na.\0b")},
+    {"IS_WHOLE", KERNEL_IS_WHOLE, TEXT("if\n"), TEXT("IS_WHOLE 3 1\nif\n")},
     {"a type of the kernel's", KERNEL_DONE, TEXT("1234"), NULL, 0},
     {"an unknown type", 9, TEXT(""), NULL, 0},
     {"no type", 0, TEXT(""), NULL, 0},
@@ -363,12 +383,12 @@ static void test_execute(void **state)
     assert_true(send_frame(&s, KERNEL_EXECUTE, 0, 1, TEXT("hi")));
     memcpy(fds, s.streams, sizeof(fds));
     int n = snprintf(text, sizeof(text),
-                     "EXECUTE 7 /proc/%d/fd/%d /proc/%d/fd/%d /proc/%d/fd/%d\necho hi", getpid(),
+                     "EXECUTE 7 1 /proc/%d/fd/%d /proc/%d/fd/%d /proc/%d/fd/%d\necho hi", getpid(),
                      fds[0], getpid(), fds[1], getpid(), fds[2]);
     expect_to_kernel(&s, text, (size_t)n);
     for (size_t i = 0; i < SHIM_STREAMS; i++)
         assert_true(fcntl(fds[i], F_GETFD) >= 0);
-    assert_true(say(&s, "DONE 0 0\n"));
+    assert_true(say(&s, "DONE 0 1 0\n"));
     for (size_t i = 0; i < SHIM_STREAMS; i++)
         assert_int_equal(fcntl(fds[i], F_GETFD), -1);
     shim_release(&s);
@@ -412,7 +432,7 @@ static void test_long_request(void **state)
     assert_int_equal(next_frame(&s, &at, &body).type, KERNEL_ERROR);
     expect_done(&s, &at, 1);
     begin(&s, 2); /* and goes on */
-    expect_to_kernel(&s, TEXT("IS_WHOLE 1\nx"));
+    expect_to_kernel(&s, TEXT("IS_WHOLE 1 2\nx"));
     shim_release(&s);
 }
 
@@ -486,11 +506,11 @@ static void test_carries(void **state)
     (void)state;
     struct pair p;
     pair_open(&p);
-    kernel_says(&p, TEXT("READY 2\n{}"));
+    kernel_says(&p, TEXT("READY 2 0\n{}"));
     assert_int_equal(host_reads(&p), KERNEL_READY);
     host_sends(&p, KERNEL_VARIABLES, 1);
-    kernel_reads(&p, "VARIABLES 0\n");
-    kernel_says(&p, TEXT("REPLY 2\n{}DONE 0 0\n"));
+    kernel_reads(&p, "VARIABLES 0 1\n");
+    kernel_says(&p, TEXT("REPLY 2 1\n{}DONE 0 1 0\n"));
     assert_int_equal(host_reads(&p), KERNEL_REPLY);
     assert_int_equal(host_reads(&p), KERNEL_DONE);
     host_sends(&p, KERNEL_SYNC, 0);
@@ -509,12 +529,12 @@ static void test_host_does_not_listen(void **state)
     size_t frames = 0;
     pair_open(&p);
     host_sends(&p, KERNEL_VARIABLES, 1);
-    kernel_reads(&p, "VARIABLES 0\n");
+    kernel_reads(&p, "VARIABLES 0 1\n");
     for (int i = 0; i < 40; i++) { /* none of these waits for the host */
-        kernel_says(&p, TEXT("DATA 1048576 2 text/plain\n"));
+        kernel_says(&p, TEXT("DATA 1048576 1 2 text/plain\n"));
         kernel_says(&p, text, sizeof(text));
     }
-    kernel_says(&p, TEXT("DONE 0 0\n"));
+    kernel_says(&p, TEXT("DONE 0 1 0\n"));
     shutdown(p.kernel, SHUT_WR); /* and what was said is not lost with the kernel */
     uint16_t type, last = 0;
     while ((type = host_reads(&p)) != 0) {
@@ -556,6 +576,7 @@ int main(void)
     check_one(&check, "READY is not lost when a request comes meanwhile",
               test_ready_meets_a_request);
     check_one(&check, "an answer has the generation of its request", test_answer);
+    check_one(&check, "a late answer is not taken for the next one", test_late_answer);
     check_one(&check, "long bodies are cut, with MORE on all pieces but the last", test_pieces);
     check_one(&check, "at most 16 MiB for a request, and a note", test_bound);
     check_one(&check, "a length announced is not a length allocated", test_huge_announcement);
