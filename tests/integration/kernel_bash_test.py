@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bash kernel in the image, behind the shim: a shell that lives on, whatever its code does."""
 import json
-import socket
 
 import pytest
 
 import covetest
 import kernel_driver
 import plain_kernel
-import spawner_protocol_test as spawning
 from kernel_driver import ACK, DATA, DONE, IS_WHOLE, READY, SYNC
 
 PROGRAM = plain_kernel.KERNELS / "bash" / "kernel.sh"
@@ -324,20 +322,9 @@ def test_a_start_that_cannot_be(tmp_path):
 
 @pytest.mark.skipif(not covetest.IS_ROOT, reason="uids of their own need root")
 def test_in_a_sandbox(monkeypatch):
-    spawner = spawning.Spawner()
-    spawner.hello()
-    made = spawner.create(spawning.image())
-    assert made.failure is None
-
-    class Sandbox:
-        control = socket.socket(fileno=made.fds[0])
-
-        def end(self):
-            self.control.close()
-
-    with plain_kernel.PlainKernel(Sandbox(), COMMAND, PROGRAM) as kernel:
+    with plain_kernel.PlainKernel(plain_kernel.Sandbox("bash"), COMMAND, PROGRAM) as kernel:
         assert kernel.ready["language"] == "bash"
-        covetest.wait_for(lambda: spawner.ask(spawning.STATS, made.sandbox).stats["pids_now"] == 3, "init, shim and kernel only")
+        covetest.wait_for(lambda: kernel.box.process_count() == 3, "init, the shim and the kernel, and nothing else")
         output(kernel, "x=1; echo file > /workspace/file")
         assert output(kernel, "cat file -; echo $x", stdin=b"input\n") == "file\ninput\n1\n"
         running = kernel.start("echo go; while :; do :; done")
@@ -348,5 +335,3 @@ def test_in_a_sandbox(monkeypatch):
         monkeypatch.setattr(plain_kernel.os, "fchmod", lambda fd, mode: None)
         answer = kernel.execute("echo hi")
         assert answer.code == 1 and "cannot be opened" in answer.error["value"], "pipes of another user"
-    assert spawner.ask(spawning.DESTROY, made.sandbox).failure is None
-    spawner.end()

@@ -16,6 +16,7 @@ import subprocess
 
 import covetest
 import kernel_driver
+import spawner_protocol_test as spawning
 
 # src/wire/guest.h
 GUEST = struct.Struct("<IiiiIIII")
@@ -71,6 +72,26 @@ class Box:
                 found.append(name)
                 todo.append(pid)
         return found
+
+
+class Sandbox:
+    """The real thing, with cove-spawner; needs root."""
+
+    def __init__(self, name):
+        self.spawner = spawning.Spawner()
+        self.spawner.hello()
+        made = self.spawner.create(bytes.fromhex((STORE / "tags" / name).read_text().strip()))
+        assert made.failure is None, made.failure
+        self.id, self.control = made.sandbox, socket.socket(fileno=made.fds[0])
+
+    def process_count(self):
+        return self.spawner.ask(spawning.STATS, self.id).stats["pids_now"]
+
+    def end(self):
+        self.control.close()
+        assert self.spawner.ask(spawning.DESTROY, self.id).failure is None
+        self.spawner.socket.close()
+        assert self.spawner.process.wait(covetest.PATIENCE) == 0, self.spawner.stderr()
 
 
 class PlainKernel(kernel_driver.Kernel):
