@@ -20,7 +20,7 @@ builtin trap '' INT # at once: an interrupt is for code that runs, and none does
 
 # say TYPE BODY [WORD...]; a length counts bytes.
 __cove_say() {
-    local LC_ALL=C
+    [[ -z $2 ]] || local LC_ALL=C
     builtin printf '%s %d %d%s\n%s' "$1" "${#2}" "$__cove_generation" "${3+ ${*:3}}" "$2" >&10
 }
 
@@ -254,11 +254,6 @@ __cove_is_whole() {
 
 # --- the loop -------------------------------------------------------------------------------------
 
-# The streams of an execution can be opened: told apart here, since the code could not say so.
-__cove_has_streams() {
-    { : <"$__cove_in" >>"$__cove_out" 2>>"$__cove_err"; } 2>/dev/null
-}
-
 if [[ ${1-} ]]; then # the rest of the shell that this one replaces; what is read-only is as it was
     builtin source "/dev/fd/$1" 2>/dev/null
 else
@@ -292,7 +287,8 @@ builtin exec 10<&- 11<&-
         SET) [[ $__cove_in == env ]] && __cove_set_env "$__cove_body" ;;
         EXECUTE)
             __cove_status=1
-            if __cove_has_streams; then
+            # Asked beforehand: where they cannot be opened nobody would see bash complain.
+            if [[ -r $__cove_in && -w $__cove_out && -w $__cove_err ]]; then
                 __cove_is_running=1
                 builtin trap 'builtin exit 130' INT
                 builtin set "-${__cove_options:--}"

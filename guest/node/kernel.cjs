@@ -66,10 +66,12 @@ function writeAll(fd, bytes) {
 let generation = 0; // of the request that is answered
 
 function say(type, body = '', ...words) {
-    const bytes = typeof body === 'string' ? Buffer.from(body) : body;
-    let line = `${type} ${bytes.length} ${generation}`;
+    const isText = typeof body === 'string';
+    let line = `${type} ${isText ? Buffer.byteLength(body) : body.length} ${generation}`;
     for (let i = 0; i < words.length; i++) line += ` ${words[i]}`;
-    if (!writeAll(CHANNEL, Buffer.from(`${line}\n`)) || !writeAll(CHANNEL, bytes)) nativeExit(1);
+    const isSaid = isText ? writeAll(CHANNEL, Buffer.from(`${line}\n${body}`))
+        : writeAll(CHANNEL, Buffer.from(`${line}\n`)) && writeAll(CHANNEL, body);
+    if (!isSaid) nativeExit(1);
 }
 
 const reply = (fields) => say('REPLY', stringify(plain(fields)));
@@ -571,7 +573,14 @@ for (const event of ['uncaughtException', 'unhandledRejection']) {
     });
 }
 
-// --- interrupts
+// That Node does not recommend what the kernel uses is no news for the session.
+const { emitWarning } = process;
+process.emitWarning = function (warning, ...rest) {
+    const isOurs = /USE_MAIN_CONTEXT_DEFAULT_LOADER|stripTypeScriptTypes|internal\/test\/binding/.test(warning);
+    if (!isOurs) emitWarning.call(process, warning, ...rest);
+};
+
+// --- interrupts ---------------------------------------------------------------------------------
 
 // A script that runs with breakOnSigint is ended by Node's own watchdog. Switched on once and for all
 // it also takes the signals that come at any other time, which would be the end of the process in the
@@ -898,12 +907,6 @@ function take(bytes) {
         serve(type, Number(number), body, words);
     }
 }
-
-// That Node calls experimental what the kernel uses is no news for the session.
-const { emitWarning } = process;
-process.emitWarning = function (warning, ...rest) {
-    if (!/USE_MAIN_CONTEXT_DEFAULT_LOADER|stripTypeScriptTypes/.test(warning)) emitWarning.call(process, warning, ...rest);
-};
 
 function start() {
     Object.defineProperty(root, 'display', { value: display, writable: true, configurable: true, enumerable: false });
