@@ -22,7 +22,7 @@
 #define NOTE_BYTES   1024 /* what the note that something was cut, and DONE, may take */
 #define WORDS_MAX    5
 
-static const char cut_note[] = "[more than 16 MiB of results: the rest was dropped]";
+static const char cut_note[] = "text/plain\0[more than 16 MiB of results: the rest was dropped]";
 static const char too_long[] = "{\"name\": \"TooLarge\", \"value\": \"more than 16 MiB of code\", "
                                "\"traceback\": \"\"}";
 
@@ -135,12 +135,8 @@ static void frame_whole(struct shim *s, uint16_t type, uint16_t flags, const voi
 
 static void finish(struct shim *s, int32_t code)
 {
-    static const char mime[] = "text/plain"; /* its NUL stands between type and text */
-    char note[sizeof(mime) + sizeof(cut_note) - 1];
-    memcpy(note, mime, sizeof(mime));
-    memcpy(note + sizeof(mime), cut_note, sizeof(cut_note) - 1);
     if (s->is_cut)
-        frame_whole(s, KERNEL_DATA, KERNEL_FIRST, note, sizeof(note));
+        frame_whole(s, KERNEL_DATA, KERNEL_FIRST, cut_note, sizeof(cut_note) - 1);
     close_streams(s); /* before DONE: with it, output is complete */
     frame_whole(s, KERNEL_DONE, 0, &code, sizeof(code));
     s->is_busy = false;
@@ -357,11 +353,12 @@ static bool take_request(struct shim *s, uint32_t generation)
         s->is_busy = true;
         s->is_cut = false;
     }
-    bool is_good = !s->is_too_long || s->type != KERNEL_SET;
-    if (s->is_too_long) {
+    /* A SET has no answer; and none fits into the middle of a READY that still comes. */
+    bool is_good = !s->is_too_long || (s->type != KERNEL_SET && !s->answer_type);
+    if (s->is_too_long && is_good) {
         frame_whole(s, KERNEL_ERROR, 0, too_long, sizeof(too_long) - 1);
         finish(s, 1);
-    } else {
+    } else if (is_good) {
         is_good = pass_on(s, generation);
     }
     s->request.sent = s->request.len;

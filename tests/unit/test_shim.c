@@ -434,6 +434,14 @@ static void test_long_request(void **state)
     begin(&s, 2); /* and goes on */
     expect_to_kernel(&s, TEXT("IS_WHOLE 1 2\nx"));
     shim_release(&s);
+
+    shim_init(&s);
+    assert_true(say(&s, "READY 9 0\n{")); /* no frame may begin in the middle of this one */
+    for (size_t sent = 0; sent <= SHIM_REQUEST_MAX; sent += sizeof(text))
+        assert_true(send_frame(&s, KERNEL_EXECUTE, KERNEL_MORE, 1, text, sizeof(text)));
+    assert_false(send_frame(&s, KERNEL_EXECUTE, 0, 1, "", 0));
+    assert_int_equal(s.whole, 0);
+    shim_release(&s);
 }
 
 /* --- the loop -------------------------------------------------------------------------------- */
