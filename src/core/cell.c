@@ -310,6 +310,7 @@ static int start(struct cell *c, struct error *err)
         .stdin_fd = c->request->stdin_fd,
         .outputs = {&c->e.out, &c->e.err},
         .output = c->events.told->output ? on_output : NULL,
+        .is_named = c->place.is_plain,
         .is_lazy = true,
         .ended = on_output_ended,
         .ctx = c,

@@ -301,6 +301,7 @@ static int begin_cell(struct session *s, const struct cell_request *request,
         .before = &s->before,
         .layers = s->info.layers,
         .generation = ++s->generation,
+        .is_plain = s->template->is_plain,
     };
     const struct cell_events cell_events = {
         .told = events, .told_ctx = ctx, .ended = on_cell_ended, .ctx = s};

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -70,11 +71,25 @@ static int watch(struct stream *s, struct error *err)
     return loop_watch_new(&s->watch, s->stdio->loop, s->fd, LOOP_READ, on_readable, s, err);
 }
 
+/* A pipe belongs to who made it, which is nobody inside. */
+static int open_pipe(const struct stdio *stdio, int fds[2], struct error *err)
+{
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return error_sys(err, "make pipe");
+    if (stdio->order.is_named && fchmod(fds[0], 0666) < 0) {
+        error_sys(err, "share a pipe");
+        close(fds[0]);
+        close(fds[1]);
+        return -1;
+    }
+    return 0;
+}
+
 static int open_output(struct stdio *stdio, struct stream *s, int *theirs, struct error *err)
 {
     int fds[2];
-    if (pipe2(fds, O_CLOEXEC) < 0)
-        return error_sys(err, "make pipe");
+    if (open_pipe(stdio, fds, err) < 0)
+        return -1;
     s->fd = fds[0];
     *theirs = fds[1];
     if (stdio->order.wants_throughput)
@@ -87,8 +102,8 @@ static int open_output(struct stdio *stdio, struct stream *s, int *theirs, struc
 static int open_input(struct stdio *stdio, struct loop *loop, int *theirs, struct error *err)
 {
     int fds[2];
-    if (pipe2(fds, O_CLOEXEC) < 0)
-        return error_sys(err, "make pipe");
+    if (open_pipe(stdio, fds, err) < 0)
+        return -1;
     *theirs = fds[0];
     if (stdio->order.stdin_fd >= 0)
         return feed_new(&stdio->feed, loop, take_fd(&stdio->order.stdin_fd), fds[1], err);

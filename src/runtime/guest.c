@@ -72,7 +72,7 @@ int guest_start(struct guest *g, const struct guest_program *p, const int *fds, 
                 struct error *err)
 {
     scoped_strbuf struct strbuf b;
-    struct guest_message m = {.verb = GUEST_START};
+    struct guest_message m = {.verb = GUEST_START, .flags = p->is_plain ? GUEST_START_PLAIN : 0};
     strbuf_init(&b, sizeof(m) + GUEST_STRINGS_MAX);
     strbuf_add(&b, &m, sizeof(m)); /* filled in below */
     strbuf_add(&b, p->directory, strlen(p->directory) + 1);

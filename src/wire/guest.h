@@ -49,9 +49,14 @@ struct guest_message {
     uint32_t argc;     /* START */
     uint32_t envc;
     uint32_t strings_len;
-    uint32_t reserved;
+    uint32_t flags; /* START: enum guest_start_flags */
     int64_t
         since_ns; /* LIST, LIST_NOW: only what changed at this time of the wall clock, or later */
+};
+
+enum guest_start_flags {
+    GUEST_START_PLAIN = 1 << 0, /* fd 3 is a stream in the plain form of the kernel protocol: a shim
+                                 * that init starts too stands between it and the channel */
 };
 
 enum guest_file_flags {

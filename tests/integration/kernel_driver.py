@@ -4,7 +4,7 @@
 Nothing here knows a language. A test says how the interpreter is called and where the kernel's text
 lies; see docs/PROTOCOL-kernel.md for what goes over the channel.
 
-    with Kernel(["/usr/bin/python3", "/proc/self/fd/4"], program="guest/python/kernel.py") as kernel:
+    with Kernel(["/usr/bin/python3", "/proc/self/fd/4"], program="images/python/kernel.py") as kernel:
         answer = kernel.execute("print(1); 6 * 7")
         assert answer.stdout == "1\n" and answer.value == "42"
 """

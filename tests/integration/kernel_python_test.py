@@ -11,7 +11,7 @@ import pytest
 
 from kernel_driver import ACK, DATA, DONE, EXECUTE, FIRST, READY, SYNC, VARIABLES, Died, Kernel
 
-PROGRAM = pathlib.Path(__file__).resolve().parents[2] / "guest/python/kernel.py"
+PROGRAM = pathlib.Path(__file__).resolve().parents[2] / "images/python/kernel.py"
 COMMAND = [os.environ.get("COVE_TEST_PYTHON", "/usr/bin/python3"), "/proc/self/fd/4"]
 MIB = 1 << 20
 LIMITS = {resource.RLIMIT_AS: 1024 * MIB, resource.RLIMIT_NOFILE: 256, resource.RLIMIT_CORE: 0}
