@@ -80,6 +80,8 @@ static json_t *json_truncated(const struct execution *e)
     json_t *object = json_object();
     add_truncated(object, "stdout", &e->out);
     add_truncated(object, "stderr", &e->err);
+    if (e->results.is_cut)
+        json_object_set_new(object, "results", json_true());
     if (e->artifacts.is_cut)
         json_object_set_new(object, "artifacts", json_true());
     return object;

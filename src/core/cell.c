@@ -401,10 +401,9 @@ void cell_on_frame(struct cell *c, const struct frame_message *m)
         return;
     switch (m->type) {
     case KERNEL_DATA:
-        if (!result_list_add(&c->e.results, m->flags & KERNEL_FIRST, m->flags & KERNEL_MAIN,
-                             m->body, m->len))
-            c->e.results.is_cut = true;
-        else if (c->events.told->result)
+        if (result_list_add(&c->e.results, m->flags & KERNEL_FIRST, m->flags & KERNEL_MAIN, m->body,
+                            m->len) &&
+            c->events.told->result)
             c->events.told->result(c->events.told_ctx, &c->e.results.items[c->e.results.count - 1]);
         break;
     case KERNEL_ERROR:

@@ -55,24 +55,29 @@ static char *copy(const char *data, size_t len)
     return out;
 }
 
+/* The result that a form belongs to; NULL when that was one too many. */
+static struct result *find_place(struct result_list *list, bool is_new, bool is_main)
+{
+    if (is_new || list->count == 0) {
+        list->is_skipping = list->count == RESULTS_MAX;
+        if (!list->is_skipping) {
+            list->items = xrealloc(list->items, (list->count + 1) * sizeof(*list->items));
+            list->items[list->count++] = (struct result){.is_main = is_main};
+        }
+    }
+    struct result *r = &list->items[list->count - 1];
+    return list->is_skipping || r->count == RESULT_FORMS_MAX ? NULL : r;
+}
+
 bool result_list_add(struct result_list *list, bool is_new, bool is_main, const char *body,
                      size_t len)
 {
     const char *nul = len > 0 ? memchr(body, '\0', len) : NULL;
-    if (!nul || !is_mime(body, (size_t)(nul - body)))
-        return false;
-    if (is_new || list->count == 0) {
-        if (list->count == RESULTS_MAX) {
-            list->is_cut = true;
-            return true;
-        }
-        list->items = xrealloc(list->items, (list->count + 1) * sizeof(*list->items));
-        list->items[list->count++] = (struct result){.is_main = is_main};
-    }
-    struct result *r = &list->items[list->count - 1];
-    if (list->is_cut || r->count == RESULT_FORMS_MAX) {
+    bool is_form = nul && is_mime(body, (size_t)(nul - body));
+    struct result *r = is_form ? find_place(list, is_new, is_main) : NULL;
+    if (!r) {
         list->is_cut = true;
-        return true;
+        return false;
     }
     r->forms = xrealloc(r->forms, (r->count + 1) * sizeof(*r->forms));
     const char *data = nul + 1;

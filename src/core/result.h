@@ -26,7 +26,8 @@ struct result {
 struct result_list {
     struct result *items;
     size_t count;
-    bool is_cut; /* there were more */
+    bool is_cut;      /* there were more, or something that was none */
+    bool is_skipping; /* the last that began was one too many */
 };
 
 struct exception {
@@ -38,7 +39,8 @@ struct exception {
 void result_list_release(struct result_list *list); /* a zeroed one is fine */
 void exception_release(struct exception *e);
 
-/* Takes the body of a DATA: mime NUL bytes. False when it is none. */
+/* Takes the body of a DATA: mime NUL bytes. False when nothing was kept of it: it is none, or there
+ * are too many. */
 bool result_list_add(struct result_list *list, bool is_new, bool is_main, const char *body,
                      size_t len);
 

@@ -15,6 +15,14 @@ void frame_inbox_release(struct frame_inbox *inbox)
     strbuf_release(&inbox->body);
 }
 
+void frame_inbox_expect(struct frame_inbox *inbox, uint32_t generation)
+{
+    if (generation <= inbox->generation)
+        return;
+    inbox->generation = generation;
+    inbox->total = 0;
+}
+
 static bool is_known(unsigned type)
 {
     return type >= KERNEL_READY && type <= KERNEL_DONE;
@@ -32,6 +40,8 @@ static const char *find_fault(const struct frame_inbox *inbox, const struct kern
         return "a frame with unknown flags";
     if (f->type == KERNEL_DONE && (f->length != sizeof(int32_t) || f->flags))
         return "a DONE that is none";
+    if (f->generation > inbox->generation)
+        return "a frame of a request that was never made";
     if (inbox->is_open && (f->type != inbox->open.type || f->generation != inbox->open.generation))
         return "a frame inside of another's body";
     return NULL;
@@ -39,10 +49,6 @@ static const char *find_fault(const struct frame_inbox *inbox, const struct kern
 
 static bool is_too_much(struct frame_inbox *inbox, const struct kernel_frame *f)
 {
-    if (f->generation != inbox->generation) {
-        inbox->generation = f->generation;
-        inbox->total = 0;
-    }
     inbox->total += f->length + sizeof(*f); /* empty frames count, too */
     return inbox->total > FRAME_REQUEST_MAX;
 }
@@ -92,4 +98,10 @@ enum frame_answer frame_inbox_add(struct frame_inbox *inbox, const void *datagra
         .len = is_joined ? inbox->body.len : f.length,
     };
     return FRAME_WHOLE;
+}
+
+void frame_inbox_forget(struct frame_inbox *inbox)
+{
+    if (!inbox->is_open)
+        strbuf_release(&inbox->body);
 }

@@ -62,6 +62,9 @@ static bool take_one(struct kernel *k)
     int fds[FD_PASS_MAX];
     size_t count = 0;
     ssize_t n = fd_recv(k->fd, datagram, sizeof(datagram), fds, &count);
+    /* One that ended with something of ours unread; its last words are still there behind this. */
+    if (n < 0 && errno == ECONNRESET)
+        n = fd_recv(k->fd, datagram, sizeof(datagram), fds, &count);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
     close_all(fds, count); /* a kernel has none to give */
@@ -83,6 +86,7 @@ static bool take_one(struct kernel *k)
     k->is_calling = true;
     k->fn(k->ctx, &m, NULL);
     k->is_calling = false;
+    frame_inbox_forget(&k->inbox);
     if (!k->is_doomed)
         return true;
     kernel_free(k);
@@ -119,6 +123,7 @@ int kernel_send(struct kernel *k, enum kernel_frame_type type, uint32_t generati
 {
     static char datagram[KERNEL_FRAME_MAX];
     const char *at = body;
+    frame_inbox_expect(&k->inbox, generation);
     do {
         size_t piece = MIN(len, (size_t)KERNEL_BODY_MAX);
         const struct kernel_frame f = {
