@@ -227,7 +227,7 @@ def test_the_name_of_the_code(kernel):
     assert 'File "<cell 2>", line 1' in error_of(kernel, "1/0")["traceback"]
 
 
-@pytest.mark.parametrize("code, name", [("1 +", "SyntaxError"), ("if x:\npass", "IndentationError"), 
+@pytest.mark.parametrize("code, name", [("1 +", "SyntaxError"), ("if x:\npass", "IndentationError"),
                                         ("'", "SyntaxError"), ("return 5", "SyntaxError"), ("a\0b", "")])
 def test_syntax_errors_have_a_caret_and_no_frames(kernel, code, name):
     error = error_of(kernel, code)
