@@ -16,6 +16,7 @@
 struct repl_options {
     char *language;
     struct option_list env;
+    uint64_t idle_freeze_ms;
 };
 
 /* The repl and what it stands on. */
@@ -97,6 +98,7 @@ static int run_session(struct native *n, const struct repl_options *o, struct er
     if (!r->runner || place_open(&n->place, r->cli, r->runner, &o->env, err) < 0)
         return -1;
     place_template(n->place)->limits.lifetime_ms = LIFETIME_MS;
+    place_template(n->place)->idle_freeze_ms = o->idle_freeze_ms;
     if (session_open(&r->session, r->loop, n->spawner, place_template(n->place), &session_events, n,
                      err) < 0 ||
         r->front->open(r, err) < 0)
@@ -146,6 +148,12 @@ static const struct option_row repl_options[] = {
      .offset = AT(env),
      .arg = "NAME=VALUE",
      .help = "Set a variable of the session's environment"},
+    {.name = "idle-freeze",
+     .type = OPTION_DURATION_MS,
+     .offset = AT(idle_freeze_ms),
+     .arg = "TIME",
+     .max = LIFETIME_MS,
+     .help = "Stop its processes when it was not used for this long; the next input wakes them"},
 };
 
 const struct command cmd_repl = {

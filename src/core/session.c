@@ -1,6 +1,6 @@
 /* session.c - the life of a session: its sandbox, its kernel, and who may use it when */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/session.h"
+#include "core/session_inside.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -19,63 +19,8 @@
 #define QUESTION_MS       5000
 #define QUESTION_GRACE_MS 1000
 #define ANSWER_MAX        (17 * MIB)
-#define LATE_MAX          4 /* pipes of earlier executions that children still hold */
 #define ACK_BYTES         (64 * KIB)
 #define CHANNEL_BUFFER    (1024 * 1024)
-
-/* An execution that waits for its turn. */
-struct waiting {
-    struct waiting *next;
-    const struct cell_request *request;
-    const struct execution_events *events;
-    void *ctx;
-};
-
-struct late {
-    struct session *session;
-    struct stdio *stdio; /* NULL: free */
-};
-
-struct session {
-    struct session_info info;
-    struct loop *loop;
-    struct spawner_client *spawner;
-    const struct session_template *template;
-    const struct session_events *events;
-    void *ctx;
-
-    uint64_t sandbox; /* 0: none */
-    struct guest *guest;
-    struct kernel *kernel;
-    struct stdio *startup; /* what the kernel prints before it is ready */
-    struct output startup_out, startup_err;
-    struct loop_timer *timer; /* by state: start, idle; of a question */
-    int64_t start_ns;         /* monotonic */
-    uint32_t generation;
-    struct spawn_stats before;
-
-    struct cell *cell;
-    const struct execution_events *told; /* of the cell */
-    void *told_ctx;
-    struct waiting *first;
-    struct late late[LATE_MAX];
-    size_t next_late;
-
-    struct question {
-        session_answer_fn fn; /* NULL: none is open */
-        void *ctx;
-        struct strbuf body;
-        bool is_answered;
-        struct error error; /* msg "": none */
-    } question;
-
-    bool is_creating; /* the spawner owes us a sandbox */
-    bool is_sealed;
-    bool is_warm;     /* its interpreter is made with it, by a zygote */
-    bool kernel_runs; /* started, and its end not told yet */
-    bool wants_reset;
-    bool has_destroyed;
-};
 
 static void begin_next(struct session *s);
 static void start_kernel(struct session *s);
@@ -112,11 +57,21 @@ static void on_idle(void *ctx)
     session_close(ctx);
 }
 
+static void on_unused(void *ctx)
+{
+    session_freeze(ctx);
+}
+
 static void enter(struct session *s, enum session_state state)
 {
+    bool is_ready = state == SESSION_READY;
     s->info.state = state;
-    set_timer(s, s->template->idle_ms,
-              state == SESSION_READY && s->template->idle_ms ? on_idle : NULL);
+    set_timer(s, s->template->idle_ms, is_ready && s->template->idle_ms ? on_idle : NULL);
+    loop_timer_free(take_ptr(&s->freeze_timer));
+    if (is_ready && s->template->idle_freeze_ms)
+        s->freeze_timer = loop_timer_new(s->loop, s->template->idle_freeze_ms, on_unused, s);
+    if (state < SESSION_TERMINATING) /* else it is killed as it is */
+        session_thaw(s);
 }
 
 static void tell(struct session *s)
@@ -128,6 +83,42 @@ static void drop_kernel(struct session *s)
 {
     kernel_free(take_ptr(&s->kernel));
     stdio_free(take_ptr(&s->startup));
+}
+
+/* --- freezing -------------------------------------------------------------------------------- */
+
+/* Who asks the spawner may be gone when the answer comes. */
+static void on_frozen(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
+{
+    (void)ctx;
+    (void)m;
+    (void)fds;
+    (void)err;
+}
+
+static void ask_freezer(struct session *s, enum spawn_verb verb)
+{
+    struct spawn_message m = {.verb = (uint16_t)verb, .sandbox = s->sandbox};
+    spawner_client_ask(s->spawner, &m, on_frozen, NULL);
+}
+
+/* A host that cannot freeze leaves it running, which is no harm; the thaw is sent all the same, in
+ * front of whatever wakes it. */
+void session_freeze(struct session *s)
+{
+    if (s->info.state != SESSION_READY || s->info.is_frozen || !s->sandbox)
+        return;
+    s->info.is_frozen = true;
+    ask_freezer(s, SPAWN_FREEZE);
+}
+
+void session_thaw(struct session *s)
+{
+    if (!s->info.is_frozen)
+        return;
+    s->info.is_frozen = false;
+    if (s->sandbox)
+        ask_freezer(s, SPAWN_THAW);
 }
 
 static bool is_ending(const struct session *s)
@@ -248,7 +239,7 @@ static void keep_late(struct session *s, struct stdio *stdio)
     struct error err;
     if (!stdio)
         return;
-    struct late *late = &s->late[s->next_late++ % LATE_MAX];
+    struct late *late = &s->late[s->next_late++ % SESSION_LATE_MAX];
     stdio_free(late->stdio);
     *late = (struct late){.session = s, .stdio = stdio};
     stdio_discard(stdio, late, on_late_ended);
@@ -572,7 +563,7 @@ static void end(struct session *s, const struct spawn_stats *stats)
     }
     drop_kernel(s);
     guest_free(take_ptr(&s->guest));
-    for (size_t i = 0; i < LATE_MAX; i++)
+    for (size_t i = 0; i < SESSION_LATE_MAX; i++)
         stdio_free(take_ptr(&s->late[i].stdio));
     enter(s, SESSION_TERMINATED);
     tell(s);
@@ -750,6 +741,7 @@ void session_free(struct session *s)
     if (!s)
         return;
     set_timer(s, 0, NULL);
+    loop_timer_free(s->freeze_timer);
     cell_free(s->cell);
     drop_kernel(s);
     guest_free(s->guest);
@@ -757,7 +749,7 @@ void session_free(struct session *s)
         scoped_free struct waiting *w = s->first;
         s->first = w->next;
     }
-    for (size_t i = 0; i < LATE_MAX; i++)
+    for (size_t i = 0; i < SESSION_LATE_MAX; i++)
         stdio_free(s->late[i].stdio);
     strbuf_release(&s->question.body);
     output_release(&s->startup_out);

@@ -32,6 +32,7 @@ struct session_template {
     struct spawn_limits limits; /* lifetime_ms: of the whole session */
     uint64_t zygote;            /* the warm interpreter to fork from; 0: started cold */
     uint64_t idle_ms;           /* closed when unused for this long; 0: never */
+    uint64_t idle_freeze_ms;    /* frozen when unused for this long; 0: never */
     bool allow_degraded;
 };
 
@@ -39,6 +40,7 @@ struct session_template {
 struct session_info {
     char id[ID_BYTES];
     enum session_state state;
+    bool is_frozen; /* its processes stand still, until somebody wants something of it */
     uint32_t layers;
     int64_t created_ns; /* wall clock */
     int64_t last_used_ns;
@@ -71,6 +73,11 @@ void session_give(struct session *session, const struct session_events *events, 
 MUST_CHECK int session_execute(struct session *session, const struct cell_request *request,
                                bool may_queue, const struct execution_events *events, void *ctx,
                                struct error *err);
+
+/* Stops its processes where they stand, when it is ready; what is asked of it next lets them go on.
+ * Without a freezer on this host nothing happens. */
+void session_freeze(struct session *session);
+void session_thaw(struct session *session);
 
 /* For the execution that runs; none is fine. */
 void session_interrupt(struct session *session); /* SIGINT; a second one kills */

@@ -197,6 +197,27 @@ static void op_kill(struct spawner *s, const struct spawn_message *m, struct san
     answer(s, &reply, NULL, 0);
 }
 
+static void set_frozen(struct spawner *s, const struct spawn_message *m, struct sandbox *sb,
+                       bool is_frozen)
+{
+    struct spawn_failure failure;
+    struct spawn_message reply = reply_to(m->serial, (enum spawn_verb)m->verb, sb->id);
+    if (sandbox_freeze(sb, is_frozen, &failure) < 0)
+        answer_failure(s, m->serial, (enum spawn_verb)m->verb, &failure);
+    else
+        answer(s, &reply, NULL, 0);
+}
+
+static void op_freeze(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
+{
+    set_frozen(s, m, sb, true);
+}
+
+static void op_thaw(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
+{
+    set_frozen(s, m, sb, false);
+}
+
 static void op_destroy(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
 {
     (void)s;
@@ -249,6 +270,8 @@ static const struct spawn_op ops[SPAWN_VERB_COUNT] = {
     [SPAWN_PROBE] = {PHASE_READY, 0, false, 0, op_probe},
     [SPAWN_PING] = {PHASE_READY, 0, false, 0, op_ping},
     [SPAWN_ZYGOTE] = {PHASE_READY, CREATE_BODY_BYTES, false, SPAWN_ZYGOTE_FDS, op_zygote},
+    [SPAWN_FREEZE] = {PHASE_READY, 0, true, 0, op_freeze},
+    [SPAWN_THAW] = {PHASE_READY, 0, true, 0, op_thaw},
 };
 
 static bool is_zero(const uint8_t *bytes, size_t len)
@@ -368,7 +391,8 @@ static void on_zygote(struct spawner *s, struct zygote *z, const struct pollfd *
     case ZYGOTE_NO_NEWS:
         break;
     case ZYGOTE_IS_READY:
-        m.sealed = (struct spawn_sealed){.layers = z->shell->layers, .host_uid = z->shell->plan.uid};
+        m.sealed =
+            (struct spawn_sealed){.layers = z->shell->layers, .host_uid = z->shell->plan.uid};
         answer(s, &m, NULL, 0);
         break;
     case ZYGOTE_FAILED:
