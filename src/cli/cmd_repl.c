@@ -167,7 +167,8 @@ const struct command cmd_repl = {
         "\n"
         "With --json it reads requests, one JSON object per line, such as {\"op\": \"execute\", "
         "\"code\": \"1+1\"}, and answers each with one line. The operations are execute, interrupt, "
-        "variables, variable, complete, is_whole and reset.",
+        "variables, variable, complete, is_whole, reset, checkpoint, rollback, checkpoints and "
+        "delete_checkpoint.",
     .options = repl_options,
     .option_count = ARRAY_LEN(repl_options),
     .options_size = sizeof(struct repl_options),

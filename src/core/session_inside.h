@@ -4,6 +4,32 @@
 
 #include "core/session.h"
 
+/* A process inside that waits, and can bear kernels as they were when it was made. */
+struct checkpoint {
+    struct checkpoint_info info;
+    struct session *session;
+    int32_t pid; /* inside; content, as all that a kernel says */
+    int fd;      /* its channel; -1: it is lost */
+    struct loop_watch *watch;
+};
+
+/* The checkpoint or rollback that is under way. */
+struct checkpoint_work {
+    enum checkpoint_step {
+        CHECKPOINT_NONE,
+        CHECKPOINT_COPY,  /* the kernel copies itself */
+        CHECKPOINT_KILL,  /* rollback: the kernel and all that it started end */
+        CHECKPOINT_BEAR,  /* the copy bears a kernel */
+        CHECKPOINT_ADOPT, /* which init adopts, and which says that it is ready */
+    } step;
+    struct checkpoint *target;
+    session_checkpoint_fn fn;
+    void *ctx;
+    int64_t start_ns;
+    bool is_adopted;
+    bool is_ready;
+};
+
 #define SESSION_LATE_MAX 4 /* pipes of earlier executions that children still hold */
 
 /* An execution that waits for its turn. */
@@ -59,4 +85,35 @@ struct session {
     bool kernel_runs; /* started, and its end not told yet */
     bool wants_reset;
     bool has_destroyed;
+
+    struct checkpoint *checkpoints[SESSION_CHECKPOINTS_MAX]; /* oldest first */
+    size_t checkpoint_count;
+    struct checkpoint_work work;
 };
+
+/* --- session.c, for checkpoint.c ---------------------------------------------------------------
+ */
+
+void session_enter(struct session *s, enum session_state state);
+void session_tell(struct session *s);
+void session_fail(struct session *s, const struct error *err); /* the interpreter is gone */
+void session_set_timer(struct session *s, uint64_t ms, loop_timer_fn fn);
+void session_begin_next(struct session *s);
+void session_drop_kernel(struct session *s);
+bool session_is_ending(const struct session *s);
+void session_on_frame(void *ctx, const struct frame_message *m, const char *why);
+MUST_CHECK int session_open_channel(int *ours, int *theirs, struct error *err);
+MUST_CHECK int session_ask_with(struct session *s, enum kernel_frame_type question, const int *fds,
+                                size_t fd_count, session_answer_fn fn, void *ctx,
+                                struct error *err);
+
+/* --- checkpoint.c, for session.c ---------------------------------------------------------------
+ */
+
+/* True when the message was about a rollback, and nobody else should look at it. */
+bool checkpoint_on_guest(struct session *s, const struct guest_message *m);
+bool checkpoint_on_ready(struct session *s); /* the same, for a READY */
+
+/* The session has failed or ended while something was under way. */
+void checkpoint_abort(struct session *s, const struct error *err);
+void checkpoint_free_all(struct session *s);

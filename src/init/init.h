@@ -17,5 +17,9 @@
 pid_t init_start_program(const struct guest_message *m, char *strings, const int *fds,
                          size_t fd_count);
 
+/* Kills every process but init and those of `keep`, which are its children; with an empty list, or
+ * when that cannot be had, every one but init. `reap` is called for children that have ended. */
+void init_kill_others(const int32_t *keep, size_t count, void (*reap)(void *ctx), void *ctx);
+
 /* The files worker: runs in a fork of init (but for a ..._NOW) and answers 0 or an errno. */
 int init_files(const struct guest_message *m, int in_fd, int out_fd);

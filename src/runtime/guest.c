@@ -15,6 +15,8 @@ struct guest {
     struct loop_watch *watch;
     guest_message_fn fn;
     void *ctx;
+    int32_t keep[GUEST_KEEP_MAX];
+    size_t keep_count;
 };
 
 static void on_readable(void *ctx, unsigned events)
@@ -106,8 +108,36 @@ void guest_signal(struct guest *g, int signal)
     (void)!fd_send(g->fd, &m, sizeof(m), NULL, 0);
 }
 
+static void send_kill(struct guest *g, bool wants_answer)
+{
+    struct {
+        struct guest_message m;
+        int32_t keep[GUEST_KEEP_MAX];
+    } order = {.m = {.verb = GUEST_KILL,
+                     .value = wants_answer,
+                     .strings_len = (uint32_t)(g->keep_count * sizeof(g->keep[0]))}};
+    memcpy(order.keep, g->keep, sizeof(order.keep));
+    (void)!fd_send(g->fd, &order, sizeof(order.m) + order.m.strings_len, NULL, 0);
+}
+
 void guest_kill(struct guest *g)
 {
-    const struct guest_message m = {.verb = GUEST_KILL};
+    send_kill(g, false);
+}
+
+void guest_kill_and_tell(struct guest *g)
+{
+    send_kill(g, true);
+}
+
+void guest_keep(struct guest *g, const int32_t *pids, size_t count)
+{
+    g->keep_count = MIN(count, (size_t)GUEST_KEEP_MAX);
+    memcpy(g->keep, pids, g->keep_count * sizeof(pids[0]));
+}
+
+void guest_adopt(struct guest *g, int32_t pid)
+{
+    const struct guest_message m = {.verb = GUEST_ADOPT, .value = pid};
     (void)!fd_send(g->fd, &m, sizeof(m), NULL, 0);
 }
