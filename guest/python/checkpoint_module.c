@@ -54,8 +54,6 @@ static struct {
     char name[16];
 } saved;
 
-static const char *const workspaces[] = {"/workspace", "/data", "/mnt/data"};
-
 /* --- may it be copied? ----------------------------------------------------------------------- */
 
 static bool refuse(const char *why)
@@ -77,6 +75,37 @@ static bool has_one_thread(void)
     char why[100];
     snprintf(why, sizeof(why), "%d threads are running, and only one could be saved", count);
     return refuse(why);
+}
+
+static bool is_zombie(const char *pid)
+{
+    char path[40], text[200];
+    snprintf(path, sizeof(path), "/proc/%.12s/stat", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    if (fd >= 0)
+        close(fd);
+    text[n < 0 ? 0 : n] = '\0';
+    const char *name_end = strrchr(text, ')'); /* "17 (name) Z ..." */
+    return name_end && strncmp(name_end, ") Z", 3) == 0;
+}
+
+/* They would not be copied, and write on while the workspace is. */
+static bool has_no_children(void)
+{
+    char path[60], text[4096];
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", getpid());
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    if (fd >= 0)
+        close(fd);
+    text[n < 0 ? 0 : n] = '\0';
+    for (char *save = NULL, *pid = strtok_r(text, " ", &save); pid;
+         pid = strtok_r(NULL, " ", &save)) {
+        if (!is_zombie(pid))
+            return refuse("processes that the code has started are running");
+    }
+    return true;
 }
 
 /* What is shared would not be a copy. "from-to rw-s ..." */
@@ -317,7 +346,7 @@ static PyObject *checkpoint(PyObject *self, PyObject *args)
     int copy_fd, channel_fd, *tid;
     if (!PyArg_ParseTuple(args, "ii", &copy_fd, &channel_fd))
         return NULL;
-    if (!has_one_thread() || !shares_no_memory() || !find_tid(&tid) ||
+    if (!has_one_thread() || !has_no_children() || !shares_no_memory() || !find_tid(&tid) ||
         !save_all(copy_fd, channel_fd)) {
         close(copy_fd);
         return NULL;
@@ -337,34 +366,8 @@ static PyObject *checkpoint(PyObject *self, PyObject *args)
     return pid < 0 ? PyErr_SetFromErrno(PyExc_OSError) : PyLong_FromLong(pid);
 }
 
-static bool is_in_workspace(const char *path)
-{
-    for (size_t i = 0; i < sizeof(workspaces) / sizeof(workspaces[0]); i++) {
-        size_t len = strlen(workspaces[i]);
-        if (strncmp(path, workspaces[i], len) == 0 && (path[len] == '/' || path[len] == '\0'))
-            return true;
-    }
-    return false;
-}
-
-/* reopen(): after a checkpoint, when another layer lies over the workspace. What was open there
- * must not go on writing below it. */
-static PyObject *reopen(PyObject *self, PyObject *args)
-{
-    (void)self, (void)args;
-    for (size_t i = 0; i < saved.count; i++) {
-        if (saved.items[i].path && is_in_workspace(saved.items[i].path))
-            (void)!open_again(&saved.items[i]);
-    }
-    if (saved.directory[0])
-        (void)!chdir(saved.directory);
-    forget();
-    Py_RETURN_NONE;
-}
-
 static PyMethodDef methods[] = {
     {"checkpoint", checkpoint, METH_VARARGS, "Make a copy that waits, and can bear kernels."},
-    {"reopen", reopen, METH_NOARGS, "Open what the last checkpoint saw open anew."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -32,7 +32,7 @@ __builtins__ = dict(BUILTINS)
 
 PROTOCOL = 1
 CHANNEL_FD, PROGRAM_FD = 3, 4
-SET, EXECUTE, VARIABLES, VARIABLE, COMPLETE, IS_WHOLE, ACK, SYNC, CHECKPOINT, REOPEN = range(1, 11)
+SET, EXECUTE, VARIABLES, VARIABLE, COMPLETE, IS_WHOLE, ACK, SYNC, CHECKPOINT = range(1, 10)
 READY, DATA, ERROR, REPLY, DONE = range(64, 69)
 MORE, FIRST, MAIN = 1, 2, 4
 
@@ -927,9 +927,6 @@ class Kernel:
                 self.channel.acknowledge(generation)
             elif kind == SYNC:
                 self.channel.send_again()
-            elif kind == REOPEN:
-                if self.copier is not None:
-                    self.copier.reopen()
             else:
                 self.channel.begin(generation)
                 self.handle(kind, body, fds)

@@ -240,9 +240,8 @@ static int op_checkpoints(struct script *s, struct error *err)
 
 static int op_delete_checkpoint(struct script *s, struct error *err)
 {
-    if (session_drop_checkpoint(s->repl->session, text_of(s, "checkpoint"), err) < 0)
-        return -1;
-    return op_checkpoints(s, err);
+    return session_drop_checkpoint(s->repl->session, text_of(s, "checkpoint"), on_checkpoint, s,
+                                   err);
 }
 
 static const struct op {

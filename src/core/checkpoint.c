@@ -19,6 +19,7 @@
 
 #define ROLLBACK_MS 30000
 #define REPLY_MAX   4096
+#define FILES_MS    120000
 #define PID_LIMIT   (1 << 22)
 
 /* --- the list -------------------------------------------------------------------------------- */
@@ -78,6 +79,17 @@ const struct checkpoint_info *session_checkpoint_at(const struct session *s, siz
 
 /* --- ends ------------------------------------------------------------------------------------ */
 
+static void begin_work(struct session *s, enum checkpoint_step step, struct checkpoint *target,
+                       session_checkpoint_fn fn, void *ctx)
+{
+    s->work = (struct checkpoint_work){.step = step,
+                                       .target = target,
+                                       .fn = fn,
+                                       .ctx = ctx,
+                                       .start_ns = clock_now_ns(),
+                                       .state = s->info.state};
+}
+
 static void end_work(struct session *s, const struct error *err)
 {
     struct checkpoint_work work = s->work;
@@ -91,8 +103,14 @@ static void end_work(struct session *s, const struct error *err)
         free_checkpoint(work.target);
 }
 
+/* Of one that was not saved whole nothing stays but, until the sandbox ends, files of its copy. */
 void checkpoint_abort(struct session *s, const struct error *err)
 {
+    if (s->work.step == CHECKPOINT_SAVE) {
+        s->checkpoint_count--;
+        let_go(s->work.target);
+        keep_copies(s);
+    }
     end_work(s, err);
 }
 
@@ -100,7 +118,7 @@ void checkpoint_free_all(struct session *s)
 {
     struct error err;
     error_set(&err, ERROR_UNAVAILABLE, "the session ended");
-    end_work(s, &err);
+    checkpoint_abort(s, &err);
     while (s->checkpoint_count > 0)
         free_checkpoint(s->checkpoints[--s->checkpoint_count]);
 }
@@ -149,12 +167,12 @@ static void on_copy(void *ctx, unsigned events)
     while (count > 0)
         close(fds[--count]); /* a copy has none to give */
     bool is_awaited = s->work.target == c && s->work.step == CHECKPOINT_BEAR;
-    if (n != sizeof(answer) || !is_awaited) {
+    if (n != sizeof(answer) || !is_awaited || answer.pid == 0 || answer.pid == 1) {
         lose(c);
         return;
     }
-    if (answer.pid <= 1) {
-        errno = answer.pid < 0 ? -answer.pid : EPROTO;
+    if (answer.pid < 0) {
+        errno = -answer.pid;
         error_sys(&err, "fork the checkpoint");
         fail_rollback(s, &err);
         return;
@@ -164,6 +182,34 @@ static void on_copy(void *ctx, unsigned events)
 }
 
 /* --- checkpoint ------------------------------------------------------------------------------ */
+
+static void set_files_error(struct error *err, int error, const char *what)
+{
+    error_set(err, ERROR_CONFLICT, "%s: %s", what, strerror(error));
+    switch (error) {
+    case ECHILD:
+        error_set(err, ERROR_CONFLICT, "%s: other processes are running", what);
+        error_hint(err, "end what the code has started, and wait for it");
+        break;
+    case ENOSPC:
+        error_set(err, ERROR_LIMIT, "%s: the disk is full", what);
+        error_hint(err, "delete files or checkpoints, or raise the disk limit");
+        break;
+    case ELOOP:
+        error_set(err, ERROR_CONFLICT, "%s: its folders are nested too deeply", what);
+        break;
+    default:
+        break;
+    }
+}
+
+/* init does not answer any more: nothing that it keeps can be trusted to be whole. */
+static void on_files_late(void *ctx)
+{
+    struct error err;
+    error_set(&err, ERROR_TIMEOUT, "the files were not copied within %d s", FILES_MS / 1000);
+    fail_rollback(ctx, &err);
+}
 
 /* What the kernel says: {"ok": true, "pid": 17}. */
 static int read_pid(int32_t *out, const char *body, size_t len, struct error *err)
@@ -203,9 +249,31 @@ static void on_copied(void *ctx, const char *body, size_t len, const struct erro
         end_work(s, &local);
         return;
     }
+    s->work.step = CHECKPOINT_SAVE;
+    c->number = ++s->last_number;
     s->checkpoints[s->checkpoint_count++] = c;
     keep_copies(s);
-    end_work(s, NULL);
+    session_enter(s, SESSION_BUSY);
+    session_set_timer(s, FILES_MS, on_files_late);
+    guest_snapshot(s->guest, GUEST_FILES_SAVE, c->number, s->base_number);
+}
+
+/* Also when it failed on the way: then the session is as it was. */
+static void on_saved(struct session *s, int error)
+{
+    struct error err;
+    struct checkpoint *c = s->work.target;
+    if (error) {
+        set_files_error(&err, error, "the workspace cannot be saved");
+        s->checkpoint_count--; /* it is the last one */
+        let_go(c);
+        keep_copies(s);
+    } else {
+        s->base_number = c->number;
+    }
+    session_enter(s, SESSION_READY);
+    end_work(s, error ? &err : NULL);
+    session_begin_next(s);
 }
 
 static int check_room(const struct session *s, struct error *err)
@@ -240,13 +308,11 @@ int session_checkpoint(struct session *s, const char *name, session_checkpoint_f
         return -1;
     }
     const int fds[2] = {theirs, s->template->copier_fd};
-    const struct checkpoint_work work = {
-        .step = CHECKPOINT_COPY, .target = c, .fn = fn, .ctx = ctx, .start_ns = clock_now_ns()};
     if (session_ask_with(s, KERNEL_CHECKPOINT, fds, 2, on_copied, s, err) < 0) {
         free_checkpoint(c);
         return -1;
     }
-    s->work = work;
+    begin_work(s, CHECKPOINT_COPY, c, fn, ctx);
     return 0;
 }
 
@@ -282,6 +348,20 @@ static void bear(struct session *s)
         lose(c);
 }
 
+/* Half restored is no state to run in; another rollback may do better. */
+static void on_restored(struct session *s, int error)
+{
+    struct error err;
+    if (error) {
+        set_files_error(&err, error, "the workspace cannot be restored");
+        fail_rollback(s, &err);
+        return;
+    }
+    s->base_number = s->work.target->number;
+    session_set_timer(s, ROLLBACK_MS, on_rollback_late);
+    bear(s);
+}
+
 bool checkpoint_on_ready(struct session *s)
 {
     if (s->work.step < CHECKPOINT_BEAR)
@@ -303,12 +383,27 @@ static void on_adopted(struct session *s, int error)
     finish_rollback(s);
 }
 
+static void on_forgotten(struct session *s)
+{
+    session_enter(s, s->work.state);
+    end_work(s, NULL); /* which frees it: it is in the list no more */
+    session_begin_next(s);
+}
+
 bool checkpoint_on_guest(struct session *s, const struct guest_message *m)
 {
     enum checkpoint_step step = s->work.step;
     if (m->verb == GUEST_KILLED && step == CHECKPOINT_KILL) {
         session_drop_kernel(s);
-        bear(s);
+        s->work.step = CHECKPOINT_RESTORE;
+        session_set_timer(s, FILES_MS, on_files_late);
+        guest_snapshot(s->guest, GUEST_FILES_RESTORE, s->work.target->number, 0);
+    } else if (m->verb == GUEST_FILES_DONE && step == CHECKPOINT_RESTORE) {
+        on_restored(s, m->value);
+    } else if (m->verb == GUEST_FILES_DONE && step == CHECKPOINT_SAVE) {
+        on_saved(s, m->value);
+    } else if (m->verb == GUEST_FILES_DONE && step == CHECKPOINT_FORGET) {
+        on_forgotten(s);
     } else if (m->verb == GUEST_ADOPTED && step == CHECKPOINT_ADOPT) {
         on_adopted(s, m->value);
     } else if (m->verb == GUEST_EXITED && step >= CHECKPOINT_KILL && !s->work.is_adopted) {
@@ -319,41 +414,50 @@ bool checkpoint_on_guest(struct session *s, const struct guest_message *m)
     return true;
 }
 
+/* Nothing is under way, and there is an init to ask. */
+static int check_idle(const struct session *s, struct error *err)
+{
+    bool is_idle = s->info.state == SESSION_READY || s->info.state == SESSION_FAILED;
+    if (is_idle && s->guest && s->is_sealed && !s->work.step)
+        return 0;
+    error_set(err, ERROR_CONFLICT, "the session is %s", session_state_name(s->info.state));
+    return error_hint(err, "wait for what it does, or interrupt that");
+}
+
 int session_rollback(struct session *s, const char *checkpoint, session_checkpoint_fn fn, void *ctx,
                      struct error *err)
 {
     struct checkpoint *c = NULL;
-    bool is_possible = s->info.state == SESSION_READY || s->info.state == SESSION_FAILED;
-    if (!is_possible || !s->guest || s->is_creating || s->work.step) {
-        error_set(err, ERROR_CONFLICT, "the session is %s", session_state_name(s->info.state));
-        return error_hint(err, "wait for what it does, or interrupt that");
-    }
-    if (get(&c, s, checkpoint, err) < 0)
+    if (check_idle(s, err) < 0 || get(&c, s, checkpoint, err) < 0)
         return -1;
     if (c->info.is_lost)
         return error_set(err, ERROR_UNAVAILABLE, "the checkpoint is lost: its process has ended");
-    s->work = (struct checkpoint_work){
-        .step = CHECKPOINT_KILL, .target = c, .fn = fn, .ctx = ctx, .start_ns = clock_now_ns()};
+    begin_work(s, CHECKPOINT_KILL, c, fn, ctx);
     session_enter(s, SESSION_CREATING);
     session_set_timer(s, ROLLBACK_MS, on_rollback_late);
     guest_kill_and_tell(s->guest);
     return 0;
 }
 
-int session_drop_checkpoint(struct session *s, const char *checkpoint, struct error *err)
+/* --- delete ---------------------------------------------------------------------------------- */
+
+int session_drop_checkpoint(struct session *s, const char *checkpoint, session_checkpoint_fn fn,
+                            void *ctx, struct error *err)
 {
     struct checkpoint *c = NULL;
-    if (get(&c, s, checkpoint, err) < 0)
+    if (check_idle(s, err) < 0 || get(&c, s, checkpoint, err) < 0)
         return -1;
-    if (s->work.step)
-        return error_set(err, ERROR_CONFLICT, "a checkpoint or rollback is under way");
     size_t at = 0;
     while (s->checkpoints[at] != c)
         at++;
     s->checkpoint_count--;
     memmove(&s->checkpoints[at], &s->checkpoints[at + 1],
             (s->checkpoint_count - at) * sizeof(struct checkpoint *));
+    let_go(c);
     keep_copies(s);
-    free_checkpoint(c);
+    begin_work(s, CHECKPOINT_FORGET, c, fn, ctx);
+    session_enter(s, SESSION_BUSY);
+    session_set_timer(s, FILES_MS, on_files_late);
+    guest_snapshot(s->guest, GUEST_FILES_FORGET, c->number, c->info.is_lost ? 0 : (uint32_t)c->pid);
     return 0;
 }

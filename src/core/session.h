@@ -101,8 +101,9 @@ MUST_CHECK int session_ask(struct session *session, enum kernel_frame_type quest
 
 /* --- checkpoints ------------------------------------------------------------------------------
  *
- * A checkpoint is the interpreter as it was: a frozen copy inside the sandbox, in its memory limit,
- * from which any number of rollbacks start. It outlives resets and a dead interpreter. */
+ * A checkpoint is the interpreter as it was, a frozen copy inside the sandbox from which any number
+ * of rollbacks start, and a copy of the workspace; both count in the sandbox's limits. It outlives
+ * resets and a dead interpreter. /tmp and /dev/shm are not part of it. */
 
 /* Plain data. */
 struct checkpoint_info {
@@ -122,16 +123,17 @@ typedef void (*session_checkpoint_fn)(void *ctx, const struct checkpoint_info *i
 MUST_CHECK int session_checkpoint(struct session *session, const char *name,
                                   session_checkpoint_fn fn, void *ctx, struct error *err);
 
-/* A ready or failed session: what runs inside is killed, and the interpreter is that of the
- * checkpoint again, named by id or name. `changed` tells READY, too. */
+/* A ready or failed session: what runs inside is killed, and interpreter and workspace are those of
+ * the checkpoint again, named by id or name. `changed` tells READY, too. */
 MUST_CHECK int session_rollback(struct session *session, const char *checkpoint,
                                 session_checkpoint_fn fn, void *ctx, struct error *err);
 
 /* The oldest is 0; NULL past the last. Borrowed until the next call that changes anything. */
 const struct checkpoint_info *session_checkpoint_at(const struct session *session, size_t index);
 
+/* A ready or failed session. `fn` is told the one that is no more. */
 MUST_CHECK int session_drop_checkpoint(struct session *session, const char *checkpoint,
-                                       struct error *err);
+                                       session_checkpoint_fn fn, void *ctx, struct error *err);
 
 /* The spawner says something about a sandbox (NULL: the spawner itself is gone). */
 void session_on_event(struct session *session, const struct spawn_message *m);

@@ -8,8 +8,9 @@
 struct checkpoint {
     struct checkpoint_info info;
     struct session *session;
-    int32_t pid; /* inside; content, as all that a kernel says */
-    int fd;      /* its channel; -1: it is lost */
+    uint32_t number; /* of its copy of the workspace */
+    int32_t pid;     /* inside; content, as all that a kernel says */
+    int fd;          /* its channel; -1: it is lost */
     struct loop_watch *watch;
 };
 
@@ -17,15 +18,19 @@ struct checkpoint {
 struct checkpoint_work {
     enum checkpoint_step {
         CHECKPOINT_NONE,
-        CHECKPOINT_COPY,  /* the kernel copies itself */
-        CHECKPOINT_KILL,  /* rollback: the kernel and all that it started end */
-        CHECKPOINT_BEAR,  /* the copy bears a kernel */
-        CHECKPOINT_ADOPT, /* which init adopts, and which says that it is ready */
+        CHECKPOINT_COPY,    /* the kernel copies itself */
+        CHECKPOINT_SAVE,    /* init copies the workspace */
+        CHECKPOINT_FORGET,  /* init removes such a copy */
+        CHECKPOINT_KILL,    /* rollback: the kernel and all that it started end */
+        CHECKPOINT_RESTORE, /* init puts the files back */
+        CHECKPOINT_BEAR,    /* the copy bears a kernel */
+        CHECKPOINT_ADOPT,   /* which init adopts, and which says that it is ready */
     } step;
     struct checkpoint *target;
     session_checkpoint_fn fn;
     void *ctx;
     int64_t start_ns;
+    enum session_state state; /* of the session, before */
     bool is_adopted;
     bool is_ready;
 };
@@ -88,6 +93,8 @@ struct session {
 
     struct checkpoint *checkpoints[SESSION_CHECKPOINTS_MAX]; /* oldest first */
     size_t checkpoint_count;
+    uint32_t last_number; /* that a copy of the workspace was given */
+    uint32_t base_number; /* the copy that the workspace was saved to, or came from, last */
     struct checkpoint_work work;
 };
 

@@ -67,6 +67,25 @@ static void reap(void *ctx)
     }
 }
 
+/* The strings of a message are the pids that stay. */
+static size_t read_keep(int32_t keep[GUEST_KEEP_MAX + 1])
+{
+    size_t count = request.m.strings_len / sizeof(keep[0]);
+    if (count > GUEST_KEEP_MAX)
+        count = 0;
+    memcpy(keep, request.strings, count * sizeof(keep[0]));
+    return count;
+}
+
+/* What somebody else may write to meanwhile would be a copy of no moment. */
+static bool is_alone(const struct init *in)
+{
+    int32_t keep[GUEST_KEEP_MAX + 1];
+    size_t count = read_keep(keep);
+    keep[count++] = in->program;
+    return !init_has_others(keep, count);
+}
+
 static void start_worker(struct init *in, const struct guest_message *m, const int fds[2])
 {
     if (m->value == GUEST_FILES_PUT_NOW) {
@@ -78,6 +97,12 @@ static void start_worker(struct init *in, const struct guest_message *m, const i
         tell_value(GUEST_FILES_DONE, init_files(m, fds[0], fds[1]));
         return;
     }
+    if (m->value == GUEST_FILES_SAVE && !in->worker && !is_alone(in)) {
+        tell_value(GUEST_FILES_DONE, ECHILD);
+        return;
+    }
+    if (m->value == GUEST_FILES_FORGET && m->envc > 1)
+        kill((pid_t)m->envc, SIGKILL);
     pid_t pid = in->worker ? -1 : fork();
     if (pid == 0)
         _exit(init_files(m, fds[0], fds[1]));
@@ -98,14 +123,10 @@ static void start_program(struct init *in, const int *fds, size_t fd_count)
         in->program = pid;
 }
 
-/* The strings of the message are the pids that stay. */
 static void kill_all(struct init *in)
 {
-    int32_t keep[GUEST_KEEP_MAX];
-    size_t count = request.m.strings_len / sizeof(keep[0]);
-    if (count > GUEST_KEEP_MAX)
-        count = 0;
-    memcpy(keep, request.strings, count * sizeof(keep[0]));
+    int32_t keep[GUEST_KEEP_MAX + 1];
+    size_t count = read_keep(keep);
     init_kill_others(keep, count, reap, in);
     if (request.m.value)
         tell_value(GUEST_KILLED, 0);
@@ -136,7 +157,7 @@ static void serve(struct init *in, const int *fds, size_t fd_count)
         kill_all(in);
         break;
     case GUEST_FILES:
-        if (fd_count == 2)
+        if (fd_count == (request.m.value < GUEST_FILES_SAVE ? 2 : 0))
             start_worker(in, &request.m, fds);
         break;
     case GUEST_ADOPT:

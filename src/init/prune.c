@@ -27,9 +27,9 @@ static bool is_kept(pid_t pid, const int32_t *keep, size_t count)
     return false;
 }
 
-/* Kills the children that shall not stay; how many there were, or -1. A list that was cut only
- * means another round. */
-static int kill_children(const int32_t *keep, size_t count)
+/* How many children there are that shall not stay, or -1; they get `signal`. A list that was cut
+ * only means another round. */
+static int signal_children(const int32_t *keep, size_t count, int signal)
 {
     char text[4096];
     int found = 0;
@@ -44,12 +44,17 @@ static int kill_children(const int32_t *keep, size_t count)
             continue;
         }
         if (pid > 1 && !is_kept(pid, keep, count)) {
-            kill(pid, SIGKILL);
+            kill(pid, signal);
             found++;
         }
         pid = 0;
     }
     return n < 0 ? -1 : found;
+}
+
+bool init_has_others(const int32_t *keep, size_t count)
+{
+    return signal_children(keep, count, 0) != 0;
 }
 
 void init_kill_others(const int32_t *keep, size_t count, void (*reap)(void *ctx), void *ctx)
@@ -58,7 +63,7 @@ void init_kill_others(const int32_t *keep, size_t count, void (*reap)(void *ctx)
     int left = count > 0 ? 1 : -1;
     for (int round = 0; left > 0 && round < ROUNDS_MAX; round++) {
         kill(-1, SIGSTOP);
-        left = kill_children(keep, count);
+        left = signal_children(keep, count, SIGKILL);
         if (left > 0) {
             waitid(P_ALL, 0, &info, WEXITED | WNOWAIT);
             reap(ctx);

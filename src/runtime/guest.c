@@ -108,32 +108,41 @@ void guest_signal(struct guest *g, int signal)
     (void)!fd_send(g->fd, &m, sizeof(m), NULL, 0);
 }
 
-static void send_kill(struct guest *g, bool wants_answer)
+/* With the pids that are kept behind it. */
+static void send_keeping(struct guest *g, struct guest_message m, const int *fds, size_t fd_count)
 {
     struct {
         struct guest_message m;
         int32_t keep[GUEST_KEEP_MAX];
-    } order = {.m = {.verb = GUEST_KILL,
-                     .value = wants_answer,
-                     .strings_len = (uint32_t)(g->keep_count * sizeof(g->keep[0]))}};
+    } order;
+    m.strings_len = (uint32_t)(g->keep_count * sizeof(g->keep[0]));
+    order.m = m;
     memcpy(order.keep, g->keep, sizeof(order.keep));
-    (void)!fd_send(g->fd, &order, sizeof(order.m) + order.m.strings_len, NULL, 0);
+    (void)!fd_send(g->fd, &order, sizeof(m) + m.strings_len, fds, fd_count);
 }
 
 void guest_kill(struct guest *g)
 {
-    send_kill(g, false);
+    send_keeping(g, (struct guest_message){.verb = GUEST_KILL}, NULL, 0);
 }
 
 void guest_kill_and_tell(struct guest *g)
 {
-    send_kill(g, true);
+    send_keeping(g, (struct guest_message){.verb = GUEST_KILL, .value = 1}, NULL, 0);
 }
 
 void guest_keep(struct guest *g, const int32_t *pids, size_t count)
 {
     g->keep_count = MIN(count, (size_t)GUEST_KEEP_MAX);
     memcpy(g->keep, pids, g->keep_count * sizeof(pids[0]));
+}
+
+void guest_snapshot(struct guest *g, enum guest_files_op op, uint32_t number, uint32_t base)
+{
+    send_keeping(g,
+                 (struct guest_message){
+                     .verb = GUEST_FILES, .value = (int32_t)op, .argc = number, .envc = base},
+                 NULL, 0);
 }
 
 void guest_adopt(struct guest *g, int32_t pid)

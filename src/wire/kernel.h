@@ -27,7 +27,6 @@ enum kernel_frame_type {
     KERNEL_SYNC,       /* say again what was not acknowledged */
     KERNEL_CHECKPOINT, /* make a copy of yourself; fds: the copy's channel, and a program that may
                         * help to make it -> REPLY */
-    KERNEL_REOPEN,     /* the workspace is another mount now: open what you have open there anew */
 
     /* from the kernel */
     KERNEL_READY = 64, /* JSON: protocol, language, version */

@@ -188,7 +188,8 @@ def test_several_checkpoints_and_a_limit():
         for number in (5, 0, 7, 3):
             rollback(repl, ids[number])
             assert repl.run("print(n)") == str(number)
-        assert len(repl.ask("delete_checkpoint", checkpoint=ids[3])["checkpoints"]) == 7
+        assert repl.ask("delete_checkpoint", checkpoint=ids[3])["checkpoint"]["id"] == ids[3]
+        assert len(repl.ask("checkpoints")["checkpoints"]) == 7
         assert refusal(repl, "rollback", checkpoint=ids[3])["code"] == "not_found"
         checkpoint(repl)
         rollback(repl, ids[6])
@@ -254,3 +255,211 @@ def test_a_copy_that_code_kills_is_lost():
 def test_other_languages_say_that_they_cannot(language):
     with Repl("--language", language) as repl:
         assert refusal(repl)["code"] in ("unavailable", "conflict")
+
+
+# --- the workspace --------------------------------------------------------------------------------
+
+LIST_TREE = """
+import hashlib, os, stat
+def tree():
+    rows = []
+    for folder, folders, files in os.walk('/workspace'):
+        for name in sorted(folders + files):
+            path = os.path.join(folder, name)
+            st = os.lstat(path)
+            what = os.readlink(path) if stat.S_ISLNK(st.st_mode) else ''
+            if stat.S_ISREG(st.st_mode):
+                what = (st.st_size, st.st_mtime_ns, hashlib.sha256(open(path, 'rb').read()).hexdigest())
+            rows.append((path, oct(st.st_mode), what))
+    return sorted(rows, key=str)
+"""
+
+MAKE_TREE = """
+os.makedirs('a/b/c'); os.makedirs('empty'); os.symlink('../x', 'a/link'); os.mkfifo('pipe')
+for i in range(50): open(f'a/b/{i}', 'w').write(str(i) * i)
+open('x', 'w').write('x'); os.chmod('x', 0o444); open('prog', 'wb').write(os.urandom(100_000)); os.chmod('prog', 0o755)
+s = open('sparse', 'wb'); s.seek(1 << 20); s.write(b'end'); s.close(); os.utime('x', (1, 1)); os.chmod('empty', 0o500)
+"""
+
+SPOIL_TREE = """
+import shutil
+os.rename('a/b', 'moved'); shutil.rmtree('a'); os.remove('x'); os.mkdir('x'); open('x/y', 'w').write('y')
+open('prog', 'r+b').write(b'spoiled'); os.remove('pipe'); open('pipe', 'w').close(); os.symlink('/etc', 'empty2')
+deep = '/workspace'
+for i in range(300): os.mkdir('d'); os.chdir('d'); open('f', 'w').close()
+os.chdir('/workspace'); os.chmod('moved', 0)
+"""
+
+
+def test_files_come_back_and_again():
+    with Repl() as repl:
+        repl.run(LIST_TREE + MAKE_TREE + "before = tree()")
+        checkpoint(repl, "one")
+        for _ in range(3):
+            repl.run(SPOIL_TREE)
+            rollback(repl, "one")
+            assert repl.run("now = tree(); print([row for row in now if row not in before], len(now) == len(before))") == "[] True"
+            assert repl.run("print(os.stat('sparse').st_blocks < 100, oct(os.stat('/workspace').st_mode))") == "True 0o40700"
+
+
+def test_each_checkpoint_has_its_own_files():
+    with Repl() as repl:
+        repl.run("open('same', 'w').write('same')")
+        for number in range(5):
+            repl.run(f"open('n', 'w').write('{number}'); open('file-{number}', 'w').close()")
+            checkpoint(repl, f"c{number}")
+        for number in (3, 0, 4, 1, 1, 2):
+            repl.run("open('n', 'a').write('spoiled'); open('same', 'a').write('!')")
+            rollback(repl, f"c{number}")
+            assert repl.run("import os; print(open('n').read(), open('same').read(), len(os.listdir()))") == f"{number} same {number + 3}"
+        assert "checkpoint" in repl.ask("delete_checkpoint", checkpoint="c1")
+        rollback(repl, "c4")
+        assert repl.run("print(open('n').read(), open('same').read())") == "4 same"
+
+
+def test_a_change_in_the_same_tick_of_the_clock_is_seen():
+    with Repl() as repl:
+        for number in range(30):
+            repl.run(f"open('f', 'w').write('{number:03}')")
+            checkpoint(repl, "now")
+            repl.run("open('f', 'w').write('xyz')")
+            if number % 2:
+                checkpoint(repl, "later")
+            rollback(repl, "now")
+            assert repl.run("print(open('f').read())") == f"{number:03}"
+            if number % 2:
+                rollback(repl, "later")
+                assert repl.run("print(open('f').read())") == "xyz"
+            for row in repl.ask("checkpoints")["checkpoints"]:
+                repl.ask("delete_checkpoint", checkpoint=row["id"])
+
+
+def test_what_is_deleted_gives_its_room_back():
+    with Repl("--disk", "32M", "--memory", "256M") as repl:
+        repl.run("import os; open('big', 'wb').write(os.urandom(10 << 20))")
+        for _ in range(5):
+            checkpoint(repl, "one")
+            assert "checkpoint" in repl.ask("delete_checkpoint", checkpoint="one")
+        repl.run("open('big2', 'wb').write(os.urandom(10 << 20))")
+        error = refusal(repl)
+        assert error["code"] == "limit" and "disk" in error["message"], error
+        assert repl.run("print(os.path.getsize('big'))") == str(10 << 20)
+        repl.run("os.remove('big2')")
+        checkpoint(repl, "one")
+        repl.run("f = open('filler', 'wb')\ntry:\n while True: f.write(bytes(1 << 16)); f.flush()\nexcept OSError: pass")
+        rollback(repl, "one")
+        assert repl.run("print(os.listdir())") == "['big']"
+
+
+def test_other_processes_stand_in_the_way():
+    with Repl() as repl:
+        repl.run("import subprocess; p = subprocess.Popen(['sleep', '1000'])")
+        error = refusal(repl)
+        assert error["code"] == "conflict" and "processes" in error["message"]
+        repl.run("p.kill(); p.wait()\nimport os, time\npid = os.fork()\nif pid == 0:\n os.setsid()\n"
+                 " if os.fork(): os._exit(0)\n os.execvp('sleep', ['sleep', '1000'])\nos.waitpid(pid, 0)")
+        error = refusal(repl)
+        assert error["code"] == "conflict" and "processes" in error["message"]
+        repl.run("for p in filter(str.isdigit, os.listdir('/proc')):\n"
+                 " if open(f'/proc/{p}/comm').read() == 'sleep\\n': os.kill(int(p), 9)")
+        wait_for(lambda: "checkpoint" in repl.ask("checkpoint", name="one"), "the other process to be gone")
+        repl.run("subprocess.Popen(['sh', '-c', 'while true; do echo x >> spoiled; done'])")
+        rollback(repl, "one")
+        assert repl.run("import os; print(os.listdir())") == "[]"
+
+
+# --- memory -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("megabytes", [100, 500])
+def test_arrays_come_back(megabytes):
+    with Repl("--memory", "2G") as repl:
+        repl.run(f"import numpy as np; a = np.ones({megabytes} << 17); a[12345] = 7; total = a.sum()")
+        checkpoint(repl, "one")
+        repl.run("a[:1 << 17] = 0; a[-1] = 9")
+        for _ in range(2):
+            rollback(repl, "one")
+            assert repl.run("print(a.sum() == total, a[12345])") == "True 7.0"
+            repl.run("a[5] = 100")
+
+
+def test_code_that_takes_all_memory_is_undone():
+    with Repl("--memory", "256M") as repl:
+        repl.run("a = bytearray(50 << 20); a[0] = 1")
+        checkpoint(repl, "one")
+        done = repl.ask("execute", code="b = []\nwhile True: b.append(bytearray(b'x' * (1 << 20)))")
+        assert done["state"] in ("failed", "memory_limit", "killed"), done
+        rollback(repl, "one")
+        assert repl.run("print(a[0], len(a), 'b' in globals())") == f"1 {50 << 20} False"
+
+
+# --- hostile code -----------------------------------------------------------------------------------
+
+FIND_KERNEL = """
+import gc, os, sys
+kernel = next(o for o in gc.get_objects() if type(o).__name__ == 'Kernel' and hasattr(o, 'channel'))
+"""
+
+
+def test_lies_about_the_copy_hurt_nobody_else():
+    with Repl() as repl:
+        for lie in ("{'ok': True, 'pid': 1}", "{'ok': True, 'pid': -5}", "{'ok': True, 'pid': 1 << 40}", "{'ok': True}", "[]",
+                    "{'pid': 'x' * 100_000}"):
+            repl.run(FIND_KERNEL + "kernel.checkpoint = lambda fds: (list(map(os.close, fds)), "
+                                   f"kernel.reply({lie}), kernel.channel.done())")
+            assert refusal(repl)["code"] in ("unavailable", "invalid", "too_large", "conflict", "limit")
+            assert repl.run("print('well')") == "well"
+        # A pid of nobody's, and of the kernel's own: the copy is lost, and the next reset works.
+        for pid in ("4000000", "os.getpid()"):
+            repl.run(FIND_KERNEL + "kernel.checkpoint = lambda fds: (list(map(os.close, fds)), "
+                                   f"kernel.reply({{'ok': True, 'pid': {pid}}}), kernel.channel.done())")
+            answer = repl.ask("checkpoint")
+            if "checkpoint" in answer:
+                wait_for(lambda: all(row["lost"] for row in repl.ask("checkpoints")["checkpoints"]), "the loss")
+                assert refusal(repl, "rollback", checkpoint=answer["checkpoint"]["id"])["code"] == "unavailable"
+            assert repl.ask("reset")["session"]["state"] == "ready"
+            assert repl.run("print('well')") == "well"
+
+
+def test_a_copy_that_lies_about_its_kernel_fails_the_rollback():
+    liar = FIND_KERNEL + """
+import socket, struct, time
+def lie(fds):
+    pid = os.fork()
+    if pid == 0:
+        channel = socket.socket(fileno=fds[0])
+        channel.recv(1)
+        channel.send(ANSWER)
+        time.sleep(1000)
+    kernel.reply({'ok': True, 'pid': pid}); kernel.channel.done()
+kernel.checkpoint = lie
+"""
+    with Repl() as repl:
+        answers = ("b''.ljust(100, b'x')", "struct.pack('<i', -12)", "struct.pack('<i', 1)", "struct.pack('<i', 77777)")
+        for answer in answers:
+            repl.run("x = 1")
+            checkpoint(repl, "good")
+            # The liar is no child of init's, so that the workspace is saved as if it were not there.
+            repl.run(liar.replace("ANSWER", answer))
+            bad = checkpoint(repl, "bad")
+            error = refusal(repl, "rollback", checkpoint=bad["id"])
+            assert error["code"] in ("unavailable", "internal", "limit", "conflict"), error
+            assert repl.ask("execute", code="1")["error"]["code"] == "conflict"
+            rollback(repl, "good")
+            assert repl.run("print(x)") == "1"
+            for row in repl.ask("checkpoints")["checkpoints"]:
+                repl.ask("delete_checkpoint", checkpoint=row["id"])
+
+
+def test_spoiled_copies_of_files_are_told():
+    with Repl() as repl:
+        repl.run("import os; os.symlink('/workspace', '/dev/shm/.cove'); open('x', 'w').close()")
+        assert refusal(repl)["code"] == "conflict"
+        assert repl.run("print(os.listdir())") == "['x']"
+        repl.run("os.remove('/dev/shm/.cove')")
+        checkpoint(repl, "one")
+        repl.run("import shutil; shutil.rmtree('/dev/shm/.cove')")
+        error = refusal(repl, "rollback", checkpoint="one")
+        assert "workspace" in error["message"], error
+        assert repl.ask("reset")["session"]["state"] == "ready"
+        assert repl.run("import os; print(os.listdir())") == "['x']"
