@@ -63,13 +63,13 @@ static struct checkpoint *find(const struct session *s, const char *id)
     return NULL;
 }
 
-static int get(struct checkpoint **out, const struct session *s, const char *id, struct error *err)
+/* NULL with *err when there is none. */
+static struct checkpoint *get(const struct session *s, const char *id, struct error *err)
 {
     struct checkpoint *c = find(s, id);
     if (!c)
-        return error_set(err, ERROR_NOT_FOUND, "there is no checkpoint '%.60s'", id);
-    *out = c;
-    return 0;
+        error_set(err, ERROR_NOT_FOUND, "there is no checkpoint '%.60s'", id);
+    return c;
 }
 
 const struct checkpoint_info *session_checkpoint_at(const struct session *s, size_t index)
@@ -427,8 +427,10 @@ static int check_idle(const struct session *s, struct error *err)
 int session_rollback(struct session *s, const char *checkpoint, session_checkpoint_fn fn, void *ctx,
                      struct error *err)
 {
-    struct checkpoint *c = NULL;
-    if (check_idle(s, err) < 0 || get(&c, s, checkpoint, err) < 0)
+    if (check_idle(s, err) < 0)
+        return -1;
+    struct checkpoint *c = get(s, checkpoint, err);
+    if (!c)
         return -1;
     if (c->info.is_lost)
         return error_set(err, ERROR_UNAVAILABLE, "the checkpoint is lost: its process has ended");
@@ -444,8 +446,10 @@ int session_rollback(struct session *s, const char *checkpoint, session_checkpoi
 int session_drop_checkpoint(struct session *s, const char *checkpoint, session_checkpoint_fn fn,
                             void *ctx, struct error *err)
 {
-    struct checkpoint *c = NULL;
-    if (check_idle(s, err) < 0 || get(&c, s, checkpoint, err) < 0)
+    if (check_idle(s, err) < 0)
+        return -1;
+    struct checkpoint *c = get(s, checkpoint, err);
+    if (!c)
         return -1;
     size_t at = 0;
     while (s->checkpoints[at] != c)

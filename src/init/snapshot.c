@@ -336,7 +336,7 @@ static int open_copies(bool may_make)
 
 static int save(int root, int copies, const char *name, const char *base_name)
 {
-    struct stat st;
+    struct stat st = {0};
     if (mkdirat(copies, name, 0700) < 0)
         return errno;
     scoped_fd int copy = open_beneath(copies, name);

@@ -43,12 +43,12 @@ enum guest_files_op {
     GUEST_FILES_LIST_NOW, /* the same into a memory file: init does it without a fork, and answers
                            * E2BIG when there is more than a glance can see */
     GUEST_FILES_GET,      /* `in` brings entries that name files, `out` gets them with content */
-    GUEST_FILES_SAVE,     /* copies the workspace beside it. argc: the copy's number, which is new;
-                           * envc: that     of the copy which it was saved to or restored from last, 0:
-                           * none. Strings: as     of GUEST_KILL; ECHILD when there are other processes than
-                           * those and the     program */
-    GUEST_FILES_RESTORE,  /* makes the workspace what the copy argc is */
-    GUEST_FILES_FORGET    /* removes the copy argc, and kills the pid envc; 0: nobody */
+    GUEST_FILES_SAVE, /* copies the workspace beside it. argc: the copy's number, a new one; envc:
+                       * that of the copy which it was saved to or restored from last, 0: none.
+                       * Strings: as of GUEST_KILL. ECHILD: there are more processes than those and
+                       * the program */
+    GUEST_FILES_RESTORE, /* makes the workspace what the copy argc is */
+    GUEST_FILES_FORGET   /* removes the copy argc, and kills the pid envc; 0: nobody */
 };
 
 struct guest_message {
