@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -317,6 +318,35 @@ static void on_client(struct spawner *s)
 
 /* --- what sandboxes do ----------------------------------------------------------------------- */
 
+static bool is_known(const struct spawner *s, pid_t pid)
+{
+    for (const struct sandbox *sb = s->sandboxes; sb; sb = sb->next) {
+        if (sb->child.pid == pid)
+            return true;
+    }
+    for (const struct zygote *z = s->zygotes; z; z = z->next) {
+        if (z->process.pid == pid || z->shell->child.pid == pid)
+            return true;
+    }
+    return false;
+}
+
+/* A process that a zygote has made is our child. If it was killed before its first word, by the
+ * lack of memory perhaps, nobody knows of it; but it would keep its pid namespace from ending. */
+static void reap_strangers(const struct spawner *s)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", getpid());
+    FILE *list = fopen(path, "re");
+    siginfo_t info;
+    for (int pid; list && fscanf(list, "%d", &pid) == 1;) {
+        if (!is_known(s, pid))
+            waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG);
+    }
+    if (list)
+        fclose(list);
+}
+
 static void on_report(struct spawner *s, struct sandbox *sb)
 {
     struct spawn_message m = {.verb = SPAWN_SEALED, .sandbox = sb->id};
@@ -334,6 +364,8 @@ static void on_report(struct spawner *s, struct sandbox *sb)
         answer(s, &m, NULL, 0);
         sandbox_set_baseline(sb);
     }
+    if (sb->is_reaped && sb->child.pid == 0)
+        reap_strangers(s);
 }
 
 static void on_exit_of(struct spawner *s, struct sandbox *sb)

@@ -214,7 +214,7 @@ def sandboxed(parent=CGROUP_PARENT):
         if is_in_group(pid, parent):
             found.append(pid)
         elif any(uid in SANDBOX_UIDS for uid in uids_of(pid)):
-            foreign = any(re.search(r"/cove[^/]*/\d+$", path) for path in groups_of(pid).values())
+            foreign = any(re.search(r"/cove[^/]*(/\d+)+$", path) for path in groups_of(pid).values())
             if not foreign and is_alive(pid):
                 found.append(pid)
     return found
