@@ -21,6 +21,11 @@ bench: all ## cold start beside bubblewrap, crun and runc (ARGS="--rounds 200 --
 	@tools/build-images
 	@bench/run $(ARGS)
 
+bench-sessions: all ## what live sessions cost, beside their goals (ARGS="--crowd 5000")
+	@tools/install-deps image bench
+	@tools/build-images python
+	@bench/sessions $(ARGS)
+
 lint: all ## every check that reads the code without running it
 	@tools/install-deps lint
 	@tools/lint
@@ -50,4 +55,4 @@ clean: ## remove every build directory
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
-.PHONY: all run test asan bench lint format coverage fuzz fresh install clean help
+.PHONY: all run test asan bench bench-sessions lint format coverage fuzz fresh install clean help

@@ -4,9 +4,13 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/parse.h"
+#include "base/scoped.h"
+#include "codec/base64.h"
 #include "codec/sha256.h"
 #include "core/mime.h"
 
@@ -76,6 +80,8 @@ static json_t *json_truncated(const struct execution *e)
     json_t *object = json_object();
     add_truncated(object, "stdout", &e->out);
     add_truncated(object, "stderr", &e->err);
+    if (e->results.is_cut)
+        json_object_set_new(object, "results", json_true());
     if (e->artifacts.is_cut)
         json_object_set_new(object, "artifacts", json_true());
     return object;
@@ -99,6 +105,50 @@ static json_t *json_artifacts(const struct execution *e)
     return list;
 }
 
+/* Text goes as it is, anything else as base64. */
+static bool is_text(const char *mime)
+{
+    static const char *const texts[] = {"application/json", "application/javascript",
+                                        "image/svg+xml"};
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        if (strcmp(mime, texts[i]) == 0)
+            return true;
+    }
+    return strncmp(mime, "text/", 5) == 0;
+}
+
+static json_t *json_form(const struct result_form *form)
+{
+    if (is_text(form->mime))
+        return json_text(form->data, form->len);
+    scoped_strbuf struct strbuf encoded;
+    strbuf_init(&encoded, BASE64_ENCODED_LEN(form->len) + 1);
+    base64_add(&encoded, form->data, form->len);
+    return json_text(strbuf_str(&encoded), encoded.len);
+}
+
+static json_t *json_results(const struct execution *e)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < e->results.count; i++) {
+        const struct result *r = &e->results.items[i];
+        json_t *data = json_object();
+        for (size_t f = 0; f < r->count; f++)
+            json_object_set_new(data, r->forms[f].mime, json_form(&r->forms[f]));
+        json_array_append_new(list, json_pack("{s:b, s:o}", "main", r->is_main, "data", data));
+    }
+    return list;
+}
+
+static json_t *json_exception(const struct exception *e)
+{
+    if (!e->name)
+        return json_null();
+    return json_pack("{s:o, s:o, s:o}", "name", json_text(e->name, strlen(e->name)), "value",
+                     json_text(e->value, strlen(e->value)), "traceback",
+                     json_text(e->traceback, strlen(e->traceback)));
+}
+
 json_t *execution_json(const struct execution *e, const char *language)
 {
     const struct facts *f = &e->facts;
@@ -111,8 +161,8 @@ json_t *execution_json(const struct execution *e, const char *language)
     json_object_set_new(object, "stdout", json_output(&e->out));
     json_object_set_new(object, "stderr", json_output(&e->err));
     json_object_set_new(object, "truncated", json_truncated(e));
-    json_object_set_new(object, "results", json_array());
-    json_object_set_new(object, "error", json_null());
+    json_object_set_new(object, "results", json_results(e));
+    json_object_set_new(object, "error", json_exception(&e->exception));
     json_object_set_new(object, "artifacts", json_artifacts(e));
     json_object_set_new(object, "usage",
                         json_pack("{s:o, s:o}", "cpu_ms",

@@ -168,11 +168,11 @@ static int print_json(const struct doctor *d, const struct spawn_probe_reply *p,
     return json_write(STDOUT_FILENO, report, JSON_STYLE_PRETTY, err);
 }
 
-static void on_probed(void *ctx, const struct spawn_message *m, int fd, const struct error *err)
+static void on_probed(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
 {
+    (void)fds;
     struct doctor *d = ctx;
     struct error local;
-    scoped_close_fd(&fd);
     loop_stop(d->loop);
     if (!m) {
         d->status = cli_fail(d->cli, err);
@@ -206,10 +206,10 @@ static void report_no_power(struct doctor *d, const struct error *err)
            advice[LAYER_USER_NS].remedy);
 }
 
-static void on_hello(void *ctx, const struct spawn_message *m, int fd, const struct error *err)
+static void on_hello(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
 {
+    (void)fds;
     struct doctor *d = ctx;
-    scoped_close_fd(&fd);
     if (!m) {
         loop_stop(d->loop);
         if (err->code == ERROR_ISOLATION)

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +19,7 @@
 #include "cli/cli.h"
 #include "cli/native.h"
 #include "cli/out_dir.h"
+#include "cli/place.h"
 #include "cli/term.h"
 #include "core/tier.h"
 #include "image/image_store.h"
@@ -182,74 +182,11 @@ static void build_argv(struct run *r, int argc, char **argv)
     r->request.argv = r->argv;
 }
 
-static size_t name_len(const char *variable)
-{
-    return strcspn(variable, "=");
-}
-
-/* A later value replaces an earlier one of the same name. */
-static void set_env(struct run *r, size_t *count, const char *variable)
-{
-    size_t len = name_len(variable);
-    for (size_t i = 0; i < *count; i++) {
-        if (name_len(r->env[i]) == len && strncmp(r->env[i], variable, len) == 0) {
-            r->env[i] = variable;
-            return;
-        }
-    }
-    r->env[(*count)++] = variable;
-}
-
-static int build_env(struct run *r, struct error *err)
-{
-    static const char *const common[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp",
-                                         "LANG=C.UTF-8"};
-    const struct option_list *given = &r->options->env;
-    size_t count = 0;
-    r->env = xcalloc(ARRAY_LEN(common) + r->runner->env.count + given->count + 1, sizeof(*r->env));
-    for (size_t i = 0; i < ARRAY_LEN(common); i++)
-        set_env(r, &count, common[i]);
-    for (size_t i = 0; i < r->runner->env.count; i++)
-        set_env(r, &count, r->runner->env.items[i]);
-    for (size_t i = 0; i < given->count; i++) {
-        if (!strchr(given->items[i], '=') || given->items[i][0] == '=')
-            return error_set(err, ERROR_INVALID, "--env '%s' is not NAME=VALUE", given->items[i]);
-        set_env(r, &count, given->items[i]);
-    }
-    r->request.env = r->env;
-    return 0;
-}
-
-/* Files live in memory and are charged there. A disk that nobody asked for shrinks with it. */
-static int check_disk(struct run *r, struct error *err)
-{
-    struct config *c = &r->cli->config;
-    uint64_t most = c->memory_bytes / 2;
-    if (c->disk_bytes <= most)
-        return 0;
-    if (!config_is_given(&r->cli->config_set, "disk")) {
-        c->disk_bytes = most;
-        return 0;
-    }
-    error_set(err, ERROR_INVALID, "--disk %" PRIu64 "M is more than half of --memory %" PRIu64 "M",
-              (uint64_t)(c->disk_bytes / MIB), (uint64_t)(c->memory_bytes / MIB));
-    return error_hint(err, "files live in memory and count there: raise --memory to at least twice "
-                           "the disk");
-}
-
 static int fill_limits(struct run *r, struct error *err)
 {
     const struct config *c = &r->cli->config;
-    if (check_disk(r, err) < 0)
+    if (place_limits(&r->request.limits, r->cli, err) < 0)
         return -1;
-    r->request.limits = (struct spawn_limits){
-        .memory_bytes = c->memory_bytes,
-        .disk_bytes = c->disk_bytes,
-        .inodes = c->inodes,
-        .cpu_milli = (uint32_t)c->cpus_milli,
-        .pids = (uint32_t)c->pids,
-        .open_files = (uint32_t)c->open_files,
-    };
     r->request.timeout_ms = c->timeout_ms;
     r->request.output_bytes = c->output_bytes;
     r->request.allow_degraded = c->allow_degraded;
@@ -313,6 +250,7 @@ static int exit_status(const struct execution *e)
     case REASON_PIDS:
     case REASON_DISK:
     case REASON_SIGNAL:
+    case REASON_EXCEPTION:
     case REASON_EXIT:
     case REASON_SYSCALL_DENIED:
     case REASON_RUNNER_DIED:
@@ -378,10 +316,10 @@ static const struct execution_events run_events = {.output = on_output,
 
 /* --- the run --------------------------------------------------------------------------------- */
 
-static void on_hello(void *ctx, const struct spawn_message *m, int fd, const struct error *err)
+static void on_hello(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
 {
+    (void)fds;
     struct run *r = ctx;
-    scoped_close_fd(&fd);
     if (m) {
         r->is_rootless = m->hello_reply.is_rootless;
         return;
@@ -448,8 +386,9 @@ static int prepare(struct run *r, const struct source *source, int argc, char **
     if (o->out && out_dir_open(&r->out, o->out, err) < 0)
         return -1;
     build_argv(r, argc, argv);
-    if (build_env(r, err) < 0 || fill_limits(r, err) < 0)
+    if (place_env(&r->env, r->runner, &o->env, err) < 0 || fill_limits(r, err) < 0)
         return -1;
+    r->request.env = r->env;
     memcpy(r->request.image, r->runner->digest, SPAWN_DIGEST_BYTES);
     r->request.inputs = r->inputs;
     return 0;

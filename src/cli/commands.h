@@ -11,6 +11,7 @@ extern const struct command cmd_config;
 extern const struct command cmd_doctor;
 extern const struct command cmd_help;
 extern const struct command cmd_image;
+extern const struct command cmd_repl;
 extern const struct command cmd_run;
 extern const struct command cmd_version;
 

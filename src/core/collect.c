@@ -1,4 +1,6 @@
-/* collect.c - two questions to the files worker: what is there, and what is in it */
+/* collect.c - two questions to cove-init: what is there, and what is in it
+ *
+ * The first is asked twice where the workspace is large: a glance of pid 1's own costs no fork. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/collect.h"
 
@@ -21,6 +23,7 @@
 struct collect {
     struct loop *loop;
     struct collect_order order;
+    bool is_glancing;
     bool is_getting; /* the second question */
     bool is_worker_done;
     struct feed *wishes; /* the names that we want, on their way in */
@@ -73,7 +76,8 @@ static int ask(struct collect *c, enum guest_files_op op, int in_fd,
     scoped_fd int theirs = fds[1];
     c->is_worker_done = false;
     file_stream_reader_init(&c->reader, events, c, has_content);
-    if (guest_files(c->order.guest, op, in_fd >= 0 ? in_fd : theirs, theirs, err) < 0)
+    if (guest_files(c->order.guest, op, in_fd >= 0 ? in_fd : theirs, theirs, c->order.since_ns,
+                    err) < 0)
         return -1;
     return loop_watch_new(&c->watch, c->loop, c->fd, LOOP_READ, on_readable, c, err);
 }
@@ -112,6 +116,30 @@ static int on_listed(void *ctx, const struct guest_file *f, const char *path, st
 }
 
 static const struct file_stream_events list_events = {.entry = on_listed};
+
+/* The answer of a glance comes in a memory file. */
+static int begin_glance(struct collect *c, struct error *err)
+{
+    c->fd = memfd_create("listing", MFD_CLOEXEC);
+    if (c->fd < 0)
+        return error_sys(err, "make memory file");
+    c->is_glancing = true;
+    return guest_files(c->order.guest, GUEST_FILES_LIST_NOW, c->fd, c->fd, c->order.since_ns, err);
+}
+
+static void read_glance(struct collect *c)
+{
+    static char buffer[READ_BYTES];
+    struct error err;
+    off_t at = 0;
+    ssize_t n;
+    file_stream_reader_init(&c->reader, &list_events, c, false);
+    while ((n = pread(c->fd, buffer, sizeof(buffer), at)) > 0) {
+        at += n;
+        if (file_stream_reader_feed(&c->reader, buffer, (size_t)n, &err) < 0)
+            return;
+    }
+}
 
 /* --- what is in it --------------------------------------------------------------------------- */
 
@@ -222,9 +250,20 @@ static void go_on(struct collect *c)
     c->order.done(c->order.ctx);
 }
 
-void collect_on_worker_done(struct collect *c)
+void collect_on_worker_done(struct collect *c, int error)
 {
+    struct error err;
     c->is_worker_done = true;
+    if (c->is_glancing) {
+        c->is_glancing = false;
+        if (error == 0) {
+            read_glance(c);
+        } else {
+            close_question(c);
+            if (ask(c, GUEST_FILES_LIST, -1, &list_events, false, &err) == 0)
+                return;
+        }
+    }
     go_on(c);
 }
 
@@ -235,7 +274,7 @@ int collect_new(struct collect **out, struct loop *loop, const struct collect_or
     c->loop = loop;
     c->order = *order;
     c->fd = -1;
-    if (ask(c, GUEST_FILES_LIST, -1, &list_events, false, err) < 0) {
+    if (begin_glance(c, err) < 0) {
         collect_free(c);
         return -1;
     }

@@ -18,6 +18,7 @@ struct collect_order {
     struct guest *guest;                  /* borrowed, as everything here, until the free */
     const struct execution_input *inputs; /* what was there before */
     size_t input_count;
+    int64_t since_ns; /* only what changed since then; 0: everything */
     uint64_t max_file_bytes;
     struct artifact_list *artifacts; /* filled */
     const struct execution_events *events;
@@ -30,5 +31,5 @@ MUST_CHECK int collect_new(struct collect **out, struct loop *loop,
                            const struct collect_order *order, struct error *err);
 void collect_free(struct collect *collect);
 
-/* cove-init says that its worker has ended (GUEST_FILES_DONE). */
-void collect_on_worker_done(struct collect *collect);
+/* cove-init says that its worker has ended (GUEST_FILES_DONE), and with which error. */
+void collect_on_worker_done(struct collect *collect, int error);

@@ -17,17 +17,14 @@
 #include "base/fd.h"
 #include "base/memory.h"
 #include "core/collect.h"
-#include "core/feed.h"
+#include "core/stdio.h"
 #include "core/upload.h"
 #include "runtime/guest.h"
 
-#define READ_BYTES         (64 * KIB)
-#define READS_PER_TURN     16  /* so that a flood leaves room for timers */
 #define DRAIN_MS           500 /* for the last output, once everything inside is killed */
 #define KILL_GRACE_MS      100 /* for cove-init to kill, before the spawner does */
 #define COLLECT_MS         10000
 #define LIFETIME_MARGIN_MS 60000 /* what the spawner allows beyond the timeout */
-#define PIPE_WANTED_BYTES  (1024 * 1024)
 
 enum step {
     STEP_CREATE,
@@ -52,14 +49,9 @@ struct execution_run {
     uint64_t sandbox; /* 0: none */
     struct guest *guest;
     struct upload *upload;
-    struct feed *feed; /* stdin */
+    struct stdio *stdio;
     struct collect *collect;
     int stdin_fd;
-    struct stream {
-        struct execution_run *run;
-        struct loop_watch *watch;
-        int fd; /* -1: at its end */
-    } streams[2];
     struct loop_timer *timer; /* of the step: timeout, drain, collect */
     struct loop_timer *kill_timer;
     int64_t start_ns; /* monotonic */
@@ -79,14 +71,6 @@ static void set_timer(struct execution_run *run, uint64_t ms, loop_timer_fn fn)
     run->timer = fn ? loop_timer_new(run->loop, ms, fn, run) : NULL;
 }
 
-static void close_stream(struct stream *s)
-{
-    loop_watch_free(s->watch);
-    s->watch = NULL;
-    scoped_close_fd(&s->fd);
-    s->fd = -1;
-}
-
 /* Something of ours failed: the run ends as `infrastructure`. */
 static void fail(struct execution_run *run, const struct error *err)
 {
@@ -102,9 +86,7 @@ static void finish(struct execution_run *run)
     set_timer(run, 0, NULL);
     loop_timer_free(run->kill_timer);
     run->kill_timer = NULL;
-    close_stream(&run->streams[0]);
-    close_stream(&run->streams[1]);
-    feed_free(take_ptr(&run->feed));
+    stdio_free(take_ptr(&run->stdio));
     upload_free(take_ptr(&run->upload));
     collect_free(take_ptr(&run->collect));
     guest_free(take_ptr(&run->guest));
@@ -122,10 +104,11 @@ static void finish(struct execution_run *run)
     run->events->ended(run->ctx, e);
 }
 
-static void on_destroyed(void *ctx, const struct spawn_message *m, int fd, const struct error *err)
+static void on_destroyed(void *ctx, const struct spawn_message *m, int *fds,
+                         const struct error *err)
 {
+    (void)fds;
     struct execution_run *run = ctx;
-    scoped_close_fd(&fd);
     run->sandbox = 0;
     if (m)
         run->e.facts.stats = m->stats;
@@ -135,12 +118,12 @@ static void on_destroyed(void *ctx, const struct spawn_message *m, int fd, const
 }
 
 /* For requests whose answer changes nothing; the run may be gone by then. */
-static void on_answer(void *ctx, const struct spawn_message *m, int fd, const struct error *err)
+static void on_answer(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
 {
+    (void)fds;
     (void)ctx;
     (void)m;
     (void)err;
-    scoped_close_fd(&fd);
 }
 
 /* No counter could make a failure of it. */
@@ -212,9 +195,7 @@ static void begin_collect(struct execution_run *run)
 
 static void after_drain(struct execution_run *run)
 {
-    close_stream(&run->streams[0]);
-    close_stream(&run->streams[1]);
-    feed_free(take_ptr(&run->feed));
+    stdio_free(take_ptr(&run->stdio));
     if (run->request->wants_artifacts && run->e.facts.has_ended && run->guest &&
         !run->e.facts.stats.is_over)
         begin_collect(run);
@@ -229,7 +210,7 @@ static void on_drain_late(void *ctx)
 
 static void check_drained(struct execution_run *run)
 {
-    if (run->step == STEP_DRAIN && run->streams[0].fd < 0 && run->streams[1].fd < 0)
+    if (run->step == STEP_DRAIN && stdio_has_ended(run->stdio))
         after_drain(run);
 }
 
@@ -247,26 +228,15 @@ static void begin_drain(struct execution_run *run)
     check_drained(run);
 }
 
-static void on_output(void *ctx, unsigned events)
+static void on_output(void *ctx, enum execution_stream stream, const void *data, size_t len)
 {
-    (void)events;
-    static char buffer[READ_BYTES];
-    struct stream *s = ctx;
-    struct execution_run *run = s->run;
-    enum execution_stream which = s == &run->streams[0] ? EXECUTION_STDOUT : EXECUTION_STDERR;
-    for (int i = 0; i < READS_PER_TURN; i++) {
-        ssize_t n = read(s->fd, buffer, sizeof(buffer));
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
-            return;
-        if (n <= 0) {
-            close_stream(s);
-            check_drained(run);
-            return;
-        }
-        output_add(which == EXECUTION_STDOUT ? &run->e.out : &run->e.err, buffer, (size_t)n);
-        if (run->events->output)
-            run->events->output(run->ctx, which, buffer, (size_t)n);
-    }
+    struct execution_run *run = ctx;
+    run->events->output(run->ctx, stream, data, len);
+}
+
+static void on_output_ended(void *ctx)
+{
+    check_drained(ctx);
 }
 
 static void on_kill_late(void *ctx)
@@ -313,47 +283,28 @@ void execution_interrupt(struct execution_run *run)
 
 /* --- starting -------------------------------------------------------------------------------- */
 
-static int open_stream(struct execution_run *run, struct stream *s, int *theirs, struct error *err)
-{
-    int fds[2];
-    if (pipe2(fds, O_CLOEXEC) < 0)
-        return error_sys(err, "make pipe");
-    fcntl(fds[0], F_SETPIPE_SZ, PIPE_WANTED_BYTES); /* a smaller one is only slower */
-    s->run = run;
-    s->fd = fds[0];
-    *theirs = fds[1];
-    return loop_watch_new(&s->watch, run->loop, s->fd, LOOP_READ, on_output, s, err);
-}
-
-/* Without input it is a pipe at its end, too: no file of the host's goes into a sandbox, not even
- * /dev/null. */
-static int open_stdin(struct execution_run *run, int *theirs, struct error *err)
-{
-    int fds[2];
-    if (pipe2(fds, O_CLOEXEC) < 0)
-        return error_sys(err, "make pipe");
-    *theirs = fds[0];
-    if (run->stdin_fd >= 0)
-        return feed_new(&run->feed, run->loop, take_fd(&run->stdin_fd), fds[1], err);
-    close(fds[1]);
-    return 0;
-}
-
 static int start(struct execution_run *run, struct error *err)
 {
-    scoped_fd int in = -1;
-    scoped_fd int out = -1;
-    scoped_fd int errors = -1;
-    if (open_stdin(run, &in, err) < 0 || open_stream(run, &run->streams[0], &out, err) < 0 ||
-        open_stream(run, &run->streams[1], &errors, err) < 0)
+    int fds[3];
+    const struct stdio_order order = {
+        .stdin_fd = take_fd(&run->stdin_fd),
+        .wants_throughput = true,
+        .outputs = {&run->e.out, &run->e.err},
+        .output = run->events->output ? on_output : NULL,
+        .ended = on_output_ended,
+        .ctx = run,
+    };
+    if (stdio_new(&run->stdio, run->loop, &order, fds, err) < 0)
         return -1;
-    const int fds[3] = {in, out, errors};
     const struct guest_program program = {
         .directory = GUEST_WORKSPACE, .argv = run->request->argv, .env = run->request->env};
     run->step = STEP_START;
     run->start_ns = clock_now_ns();
     run->e.started_ns = clock_wall_ns();
-    return guest_start(run->guest, &program, fds, 3, err);
+    int answer = guest_start(run->guest, &program, fds, 3, err);
+    for (int i = 0; i < 3; i++)
+        close(fds[i]);
+    return answer;
 }
 
 static void on_started(struct execution_run *run, int error)
@@ -379,14 +330,14 @@ static int put(struct execution_run *run, struct error *err)
         return -1;
     run->step = STEP_PUT;
     if (packed >= 0) /* the start right behind it: init refuses it should the files fail */
-        return guest_files(run->guest, GUEST_FILES_PUT_NOW, packed, packed, err) < 0
+        return guest_files(run->guest, GUEST_FILES_PUT_NOW, packed, packed, 0, err) < 0
                    ? -1
                    : start(run, err);
     if (pipe2(fds, O_CLOEXEC) < 0)
         return error_sys(err, "make pipe");
     scoped_fd int theirs = fds[0];
     scoped_fd int ours = fds[1];
-    if (guest_files(run->guest, GUEST_FILES_PUT, theirs, theirs, err) < 0)
+    if (guest_files(run->guest, GUEST_FILES_PUT, theirs, theirs, 0, err) < 0)
         return -1;
     return upload_new(&run->upload, run->loop, run->request->inputs, run->request->input_count,
                       take_fd(&ours), err);
@@ -424,7 +375,7 @@ static int on_guest_message(struct execution_run *run, const struct guest_messag
     else if (m->verb == GUEST_EXITED && run->step == STEP_RUN)
         on_exited(run, m);
     else if (m->verb == GUEST_FILES_DONE && run->step == STEP_COLLECT)
-        collect_on_worker_done(run->collect);
+        collect_on_worker_done(run->collect, m->value);
     return 0;
 }
 
@@ -446,26 +397,25 @@ static void on_guest(void *ctx, const struct guest_message *m)
     }
 }
 
-static void on_created(void *ctx, const struct spawn_message *m, int fd, const struct error *err)
+static void on_created(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
 {
     struct execution_run *run = ctx;
     struct error local;
     run->is_creating = false;
     if (!m) {
-        scoped_close_fd(&fd);
         run->has_destroyed = false;
         fail(run, err);
         return;
     }
     run->sandbox = m->sandbox;
     if (run->has_destroyed) { /* cancelled meanwhile */
-        scoped_close_fd(&fd);
         run->has_destroyed = false;
         destroy(run);
         return;
     }
     /* Without waiting for its GUEST_READY: the socket keeps what comes before. */
-    if (guest_open(&run->guest, run->loop, fd, on_guest, run, &local) < 0 || put(run, &local) < 0)
+    if (guest_open(&run->guest, run->loop, take_fd(&fds[0]), on_guest, run, &local) < 0 ||
+        put(run, &local) < 0)
         fail(run, &local);
 }
 
@@ -521,7 +471,6 @@ int execution_begin(struct execution_run **out, struct loop *loop, struct spawne
     run->events = events;
     run->ctx = ctx;
     run->stdin_fd = request->stdin_fd;
-    run->streams[0].fd = run->streams[1].fd = -1;
     run->e.created_ns = clock_wall_ns();
     run->e.facts.limits = request->limits;
     run->e.facts.timeout_ms = request->timeout_ms;
@@ -548,6 +497,8 @@ void execution_run_free(struct execution_run *run)
     if (!run)
         return;
     scoped_close_fd(&run->stdin_fd);
+    result_list_release(&run->e.results);
+    exception_release(&run->e.exception);
     artifact_list_release(&run->e.artifacts);
     output_release(&run->e.out);
     output_release(&run->e.err);

@@ -13,6 +13,8 @@
 #include "base/id.h"
 #include "core/artifact.h"
 #include "core/output.h"
+#include "core/result.h"
+#include "core/stdio.h"
 #include "core/verdict.h"
 #include "event/loop.h"
 #include "runtime/spawner_client.h"
@@ -46,8 +48,10 @@ struct execution {
     char id[ID_BYTES];
     struct facts facts;
     struct verdict verdict;
-    uint32_t layers;        /* bit set of enum layer that sealed it */
-    struct output out, err; /* what is kept */
+    uint32_t layers;            /* bit set of enum layer that sealed it */
+    struct output out, err;     /* what is kept */
+    struct result_list results; /* of a session only, as the exception */
+    struct exception exception;
     struct artifact_list artifacts;
     int64_t created_ns; /* wall clock */
     int64_t started_ns; /* 0: never */
@@ -56,10 +60,9 @@ struct execution {
     struct error error; /* infrastructure: code and message; msg is "" when there was none */
 };
 
-enum execution_stream { EXECUTION_STDOUT, EXECUTION_STDERR };
-
 struct execution_events {
     void (*output)(void *ctx, enum execution_stream stream, const void *data, size_t len);
+    void (*result)(void *ctx, const struct result *result); /* of a session; a form was added */
     /* An artifact's bytes, between begin and end; any of them may be NULL. */
     void (*artifact_begin)(void *ctx, const struct artifact *artifact);
     void (*artifact_data)(void *ctx, const void *data, size_t len);

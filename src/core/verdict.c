@@ -23,6 +23,7 @@ static const char *const kind_names[] = {
     [REASON_DISK] = "disk",
     [REASON_CANCELLED] = "cancelled",
     [REASON_SIGNAL] = "signal",
+    [REASON_EXCEPTION] = "exception",
     [REASON_EXIT] = "exit",
     [REASON_SYSCALL_DENIED] = "syscall_denied",
     [REASON_RUNNER_DIED] = "runner_died",
@@ -133,8 +134,17 @@ static bool is_gone(const struct facts *f)
 
 static void say_gone(struct verdict *v, const struct facts *f)
 {
-    (void)f;
-    snprintf(v->message, sizeof(v->message), "the sandbox ended before the program did");
+    if (f->runner_fault[0])
+        snprintf(v->message, sizeof(v->message), "the interpreter spoke nonsense: %s",
+                 f->runner_fault);
+    else if (f->signal)
+        snprintf(v->message, sizeof(v->message), "the interpreter was ended by signal %d (SIG%s)",
+                 f->signal, sigabbrev_np(f->signal) ? sigabbrev_np(f->signal) : "?");
+    else if (f->runner_has_exited)
+        snprintf(v->message, sizeof(v->message), "the interpreter ended with status %d",
+                 f->exit_code);
+    else
+        snprintf(v->message, sizeof(v->message), "the sandbox ended before the program did");
 }
 
 static bool is_bad_syscall(const struct facts *f)
@@ -162,6 +172,16 @@ static void say_signal(struct verdict *v, const struct facts *f)
              name ? "SIG" : "", name ? name : "unknown");
 }
 
+static bool is_exception(const struct facts *f)
+{
+    return f->has_exception;
+}
+
+static void say_exception(struct verdict *v, const struct facts *f)
+{
+    snprintf(v->message, sizeof(v->message), "raised %s", f->exception);
+}
+
 static bool is_bad_exit(const struct facts *f)
 {
     return f->exit_code != 0;
@@ -187,6 +207,7 @@ static const struct {
     {is_gone, say_gone, EXECUTION_FAILED, REASON_RUNNER_DIED},
     {is_bad_syscall, say_bad_syscall, EXECUTION_FAILED, REASON_SYSCALL_DENIED},
     {is_signal, say_signal, EXECUTION_FAILED, REASON_SIGNAL},
+    {is_exception, say_exception, EXECUTION_FAILED, REASON_EXCEPTION},
     {is_bad_exit, say_exit, EXECUTION_FAILED, REASON_EXIT},
 };
 

@@ -27,6 +27,7 @@ enum reason_kind {
     REASON_DISK,
     REASON_CANCELLED,
     REASON_SIGNAL,
+    REASON_EXCEPTION,
     REASON_EXIT,
     REASON_SYSCALL_DENIED,
     REASON_RUNNER_DIED,
@@ -41,7 +42,11 @@ struct facts {
     bool is_cancelled;
     bool has_ended; /* cove-init told the program's end */
     int exit_code;
-    int signal; /* 0: it exited */
+    int signal;             /* 0: it exited */
+    bool has_exception;     /* in a session: the code raised something; so says its kernel */
+    char exception[64];     /* its name */
+    bool runner_has_exited; /* in a session: its kernel, with exit_code or signal */
+    char runner_fault[96];  /* in a session: what its kernel did wrong; "" = nothing */
     struct spawn_stats stats;
 };
 

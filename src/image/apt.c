@@ -2,20 +2,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "image/apt.h"
 
+#include <dirent.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/conf.h"
 #include "base/fd.h"
+#include "base/memory.h"
 #include "base/process.h"
 #include "base/scoped.h"
 #include "base/strbuf.h"
 
 #define RELEASE_FILE     "/etc/os-release"
+#define SOURCE_FILE      "/etc/apt/sources.list"
+#define SOURCE_DIR       "/etc/apt/sources.list.d"
 #define SUITE_PRESET     "bookworm" /* on a host that is not Debian */
 #define SUITE_MAX_BYTES  64
 #define SOURCE_MAX_BYTES (256 * KIB)
@@ -50,26 +54,36 @@ static bool has_source(const char *path)
     return false;
 }
 
+static int is_source_name(const struct dirent *e)
+{
+    const char *dot = strrchr(e->d_name, '.');
+    return e->d_name[0] != '.' && dot && (!strcmp(dot, ".list") || !strcmp(dot, ".sources"));
+}
+
+/* In the order in which apt reads them. */
+static void add_source_files(struct arguments *argv)
+{
+    struct dirent **found = NULL;
+    int count = scandir(SOURCE_DIR, &found, is_source_name, alphasort);
+    for (int i = 0; i < count; i++) {
+        scoped_free char *path = xasprintf("%s/%s", SOURCE_DIR, found[i]->d_name);
+        if (has_source(path))
+            arguments_add(argv, "%s", path);
+        free(found[i]);
+    }
+    free(found);
+}
+
 void apt_add_target(struct arguments *argv, const char *target)
 {
-    static const char *const patterns[] = {"/etc/apt/sources.list",
-                                           "/etc/apt/sources.list.d/*.list",
-                                           "/etc/apt/sources.list.d/*.sources"};
     char suite[SUITE_MAX_BYTES] = SUITE_PRESET;
     struct error ignored;
     (void)!conf_read(AT_FDCWD, RELEASE_FILE, read_codename, suite, &ignored);
     arguments_add(argv, "%s", suite);
     arguments_add(argv, "%s", target);
-    for (size_t i = 0; i < ARRAY_LEN(patterns); i++) {
-        glob_t found = {0};
-        if (glob(patterns[i], 0, NULL, &found) == 0) {
-            for (size_t f = 0; f < found.gl_pathc; f++) {
-                if (has_source(found.gl_pathv[f]))
-                    arguments_add(argv, "%s", found.gl_pathv[f]);
-            }
-        }
-        globfree(&found);
-    }
+    if (has_source(SOURCE_FILE))
+        arguments_add(argv, "%s", SOURCE_FILE);
+    add_source_files(argv);
 }
 
 static int take_output(void *ctx, int stream, const char *data, size_t len, struct error *err)

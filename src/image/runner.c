@@ -5,9 +5,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "image/runner.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/conf.h"
 #include "base/memory.h"
@@ -140,6 +142,13 @@ static int set_command(void *field, const char *value, struct error *err)
     return 0;
 }
 
+static int set_form(void *field, const char *value, struct error *err)
+{
+    if (strcmp(value, "frames") != 0 && strcmp(value, "plain") != 0)
+        return error_set(err, ERROR_INVALID, "'%.40s' is neither frames nor plain", value);
+    return set_text(field, value, err);
+}
+
 static int add_env(void *field, const char *value, struct error *err)
 {
     const char *equals = strchr(value, '=');
@@ -154,9 +163,15 @@ static const struct runner_key {
     size_t offset;
     int (*set)(void *field, const char *value, struct error *err);
 } runner_keys[] = {
-    {"aliases", AT(aliases), set_names}, {"extensions", AT(extensions), set_names},
-    {"main", AT(main), set_main},        {"command", AT(command), set_command},
-    {"env", AT(env), add_env},           {"version", AT(version), set_text},
+    {"aliases", AT(aliases), set_names},
+    {"extensions", AT(extensions), set_names},
+    {"main", AT(main), set_main},
+    {"command", AT(command), set_command},
+    {"env", AT(env), add_env},
+    {"version", AT(version), set_text},
+    {"kernel", AT(kernel), set_main},
+    {"kernel_form", AT(kernel_form), set_form},
+    {"kernel_command", AT(kernel_command), set_command},
 };
 
 /* --- one file --------------------------------------------------------------------------------- */
@@ -170,6 +185,9 @@ static void runner_release(struct runner *runner)
     free(runner->data_dir);
     words_release(&runner->aliases);
     words_release(&runner->extensions);
+    free(runner->kernel);
+    free(runner->kernel_form);
+    words_release(&runner->kernel_command);
     words_release(&runner->command);
     words_release(&runner->env);
 }
@@ -327,6 +345,83 @@ int runner_list_load(struct runner_list *out, const char *const *data_dirs, stru
     }
     *out = list;
     list = (struct runner_list){0};
+    return 0;
+}
+
+/* --- kernels ---------------------------------------------------------------------------------- */
+
+void runner_kernel_release(struct runner_kernel *kernel)
+{
+    words_release(&kernel->command);
+    free(kernel->text);
+    *kernel = (struct runner_kernel){0};
+}
+
+/* Takes the words out of `from`. */
+static void take_kernel(struct runner_kernel *out, struct runner *from, const char *dir)
+{
+    out->command = from->kernel_command;
+    from->kernel_command = (struct runner_words){0};
+    out->is_plain = from->kernel_form && strcmp(from->kernel_form, "plain") == 0;
+    out->text = dir && from->kernel ? xasprintf("%s/%s", dir, from->kernel) : NULL;
+}
+
+static int find_in_recipe(struct runner_kernel *out, const char *dir, const char *language,
+                          struct error *err)
+{
+    scoped_runner_list struct runner_list list = {0};
+    struct reader reader = {.list = &list};
+    scoped_fd int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || faccessat(fd, RUNNER_KERNEL, F_OK, 0) < 0)
+        return 0;
+    if (conf_read(fd, RUNNER_KERNEL, read_entry, &reader, err) < 0)
+        return error_wrap(err, "%s/%s", dir, RUNNER_KERNEL);
+    for (size_t i = 0; i < list.count; i++) {
+        if (strcmp(list.items[i].language, language) == 0 && list.items[i].kernel_command.count > 0)
+            take_kernel(out, &list.items[i], dir);
+    }
+    return 0;
+}
+
+static int find_in_recipes(struct runner_kernel *out, const char *recipes_dir, const char *language,
+                           struct error *err)
+{
+    DIR *dir = opendir(recipes_dir);
+    int answer = 0;
+    for (struct dirent *e; dir && answer == 0 && out->command.count == 0 && (e = readdir(dir));) {
+        scoped_free char *path = xasprintf("%s/%s", recipes_dir, e->d_name);
+        if (e->d_name[0] != '.')
+            answer = find_in_recipe(out, path, language, err);
+    }
+    if (dir)
+        closedir(dir);
+    return answer;
+}
+
+static void copy_words(struct runner_words *out, const struct runner_words *from)
+{
+    for (size_t i = 0; i < from->count; i++) {
+        struct error ignored; /* as many fitted before */
+        (void)!words_add(out, xstrdup(from->items[i]), &ignored);
+    }
+}
+
+int runner_find_kernel(struct runner_kernel *out, const struct runner *runner,
+                       const char *recipes_dir, struct error *err)
+{
+    *out = (struct runner_kernel){0};
+    if (runner->kernel_command.count > 0) {
+        copy_words(&out->command, &runner->kernel_command);
+        out->is_plain = runner->kernel_form && strcmp(runner->kernel_form, "plain") == 0;
+        return 0;
+    }
+    if (find_in_recipes(out, recipes_dir, runner->language, err) < 0)
+        return -1;
+    if (out->command.count == 0) {
+        error_set(err, ERROR_NOT_FOUND, "%s has no kernel, so it has no sessions",
+                  runner->language);
+        return error_hint(err, "run single programs with `cove run -l %s`", runner->language);
+    }
     return 0;
 }
 

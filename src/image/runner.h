@@ -10,6 +10,14 @@
  *   env = MPLBACKEND=Agg                may be repeated
  *   version = 3.11.2
  *
+ * Its kernel, for sessions, is described by the kernel.conf beside the recipe, in the same form, so
+ * that it comes with Cove and not with the image; an image that brings its own says so itself:
+ *
+ *   [python]
+ *   kernel = kernel.py                  its text, beside this file; handed in as fd 4
+ *   kernel_command = /usr/bin/python3 /proc/self/fd/4
+ *   kernel_form = frames                or plain
+ *
  * Words are split at blanks; a word with blanks stands in double quotes, where \\ and \" mean \ and
  * ".
  */
@@ -26,6 +34,7 @@
 #define RUNNER_WORDS_MAX 64
 #define RUNNER_FILE_MARK "{file}" /* in command: the path of the program */
 #define RUNNER_CONF      "runner.conf"
+#define RUNNER_KERNEL    "kernel.conf"
 
 /* NULL-terminated; owned. */
 struct runner_words {
@@ -43,6 +52,9 @@ struct runner {
     struct runner_words command; /* first one absolute, in the image */
     struct runner_words env;     /* NAME=VALUE */
     bool takes_stdin;            /* no {file} in command */
+    char *kernel;                /* NULL: none, or in the image itself */
+    char *kernel_form;
+    struct runner_words kernel_command;
 
     char *image;    /* its tag */
     char *data_dir; /* of the store that holds it */
@@ -72,6 +84,20 @@ const struct runner *runner_find(const struct runner_list *list, const char *lan
                                  struct error *err);
 const struct runner *runner_find_by_file(const struct runner_list *list, const char *file,
                                          struct error *err);
+
+/* How the kernel of a language is started. */
+struct runner_kernel {
+    struct runner_words command;
+    char *text; /* path of its text on the host; NULL: the image has it */
+    bool is_plain;
+};
+
+void runner_kernel_release(struct runner_kernel *kernel); /* a zeroed one is fine */
+
+/* The image's own kernel, or the one for its language in one of the recipes; ERROR_NOT_FOUND when
+ * the language has none: it can be run, but has no sessions. */
+MUST_CHECK int runner_find_kernel(struct runner_kernel *out, const struct runner *runner,
+                                  const char *recipes_dir, struct error *err);
 
 /* Parses a runner.conf in `dir_fd` into the list (appending); used to check one before it is
  * stored. Image, data_dir and digest are left empty. A file without any language is ERROR_INVALID.

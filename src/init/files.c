@@ -20,6 +20,7 @@
 #define COPY_BYTES     65536
 #define DEPTH_MAX      64
 #define LIST_ENTRY_MAX 20000
+#define GLANCE_MAX     500 /* entries that pid 1 itself looks at */
 #define NS_PER_SECOND  1000000000ll
 
 static char copy_buffer[COPY_BYTES];
@@ -151,7 +152,8 @@ static int put(int root, int in)
 
 struct walk {
     int out;
-    unsigned entries;
+    int64_t since_ns;
+    unsigned entries, entry_max;
     bool is_cut;
     DIR *dirs[DEPTH_MAX];
     size_t path_len[DEPTH_MAX]; /* of the directory itself */
@@ -182,7 +184,7 @@ static bool visit(struct walk *w, const char *name)
     struct guest_file f;
     size_t at = w->path_len[w->depth - 1], len = strlen(name);
     int dir_fd = dirfd(w->dirs[w->depth - 1]);
-    if (at + len + 2 > sizeof(w->path) || w->entries == LIST_ENTRY_MAX) {
+    if (at + len + 2 > sizeof(w->path) || w->entries == w->entry_max) {
         w->is_cut = true;
         return true;
     }
@@ -194,7 +196,7 @@ static bool visit(struct walk *w, const char *name)
 
     w->entries++;
     describe(&f, &st);
-    if (!write_entry(w->out, &f, w->path))
+    if (f.ctime_ns >= w->since_ns && !write_entry(w->out, &f, w->path))
         return false;
     if (S_ISDIR(st.st_mode)) {
         int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -203,15 +205,15 @@ static bool visit(struct walk *w, const char *name)
     return true;
 }
 
-static int list(int root, int out)
+static int list(int root, int out, int64_t since_ns, unsigned entry_max)
 {
     static struct walk w;
-    w = (struct walk){.out = out};
+    w = (struct walk){.out = out, .since_ns = since_ns, .entry_max = entry_max};
     push(&w, dup(root), 0);
     while (w.depth > 0) {
-        struct dirent *e = w.entries < LIST_ENTRY_MAX ? readdir(w.dirs[w.depth - 1]) : NULL;
+        struct dirent *e = w.entries < entry_max ? readdir(w.dirs[w.depth - 1]) : NULL;
         if (!e) {
-            if (w.entries == LIST_ENTRY_MAX)
+            if (w.entries == entry_max)
                 w.is_cut = true;
             closedir(w.dirs[--w.depth]);
             continue;
@@ -221,6 +223,8 @@ static int list(int root, int out)
         if (!visit(&w, e->d_name))
             return EPIPE;
     }
+    if (w.is_cut && entry_max < LIST_ENTRY_MAX)
+        return E2BIG;
     struct guest_file end = {.flags = GUEST_FILE_END | (w.is_cut ? GUEST_FILE_TRUNCATED : 0)};
     return write_whole(out, &end, sizeof(end)) ? 0 : EPIPE;
 }
@@ -273,26 +277,28 @@ static int get(int root, int in, int out)
     return write_whole(out, &end, sizeof(end)) ? 0 : EPIPE;
 }
 
-static int serve(enum guest_files_op op, int root, int in_fd, int out_fd)
+static int serve(const struct guest_message *m, int root, int in_fd, int out_fd)
 {
-    switch (op) {
+    switch ((enum guest_files_op)m->value) {
     case GUEST_FILES_PUT:
     case GUEST_FILES_PUT_NOW:
         return put(root, in_fd);
     case GUEST_FILES_LIST:
-        return list(root, out_fd);
+        return list(root, out_fd, m->since_ns, LIST_ENTRY_MAX);
+    case GUEST_FILES_LIST_NOW:
+        return list(root, out_fd, m->since_ns, GLANCE_MAX);
     case GUEST_FILES_GET:
         return get(root, in_fd, out_fd);
     }
     return EINVAL;
 }
 
-int init_files(enum guest_files_op op, int in_fd, int out_fd)
+int init_files(const struct guest_message *m, int in_fd, int out_fd)
 {
     int root = open(GUEST_WORKSPACE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (root < 0)
         return errno;
-    int error = serve(op, root, in_fd, out_fd);
+    int error = serve(m, root, in_fd, out_fd);
     close(root);
     return error;
 }

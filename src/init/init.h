@@ -11,10 +11,11 @@
 
 #include "wire/guest.h"
 
-/* Forks and runs the program of a GUEST_START. Answers its pid, or -1 with errno (of fork, or of
- * the exec that failed in the child). `fds` become 0, 1, 2, ... of the program; borrowed. */
+/* Forks and runs the program of a GUEST_START, and with GUEST_START_PLAIN the shim beside it, which
+ * ends by itself. Answers the program's pid, or -1 with errno (of fork, or of the exec that failed
+ * in the child). `fds` become 0, 1, 2, ... of the program; borrowed. */
 pid_t init_start_program(const struct guest_message *m, char *strings, const int *fds,
                          size_t fd_count);
 
-/* The files worker: runs in a fork of init (but for a PUT_NOW) and answers 0 or an errno. */
-int init_files(enum guest_files_op op, int in_fd, int out_fd);
+/* The files worker: runs in a fork of init (but for a ..._NOW) and answers 0 or an errno. */
+int init_files(const struct guest_message *m, int in_fd, int out_fd);

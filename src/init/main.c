@@ -69,13 +69,17 @@ static void reap(struct init *in)
 static void start_worker(struct init *in, const struct guest_message *m, const int fds[2])
 {
     if (m->value == GUEST_FILES_PUT_NOW) {
-        in->put_error = init_files(GUEST_FILES_PUT_NOW, fds[0], fds[1]);
+        in->put_error = init_files(m, fds[0], fds[1]);
         tell_value(GUEST_FILES_DONE, in->put_error);
+        return;
+    }
+    if (m->value == GUEST_FILES_LIST_NOW) {
+        tell_value(GUEST_FILES_DONE, init_files(m, fds[0], fds[1]));
         return;
     }
     pid_t pid = in->worker ? -1 : fork();
     if (pid == 0)
-        _exit(init_files((enum guest_files_op)m->value, fds[0], fds[1]));
+        _exit(init_files(m, fds[0], fds[1]));
     if (pid < 0)
         tell_value(GUEST_FILES_DONE, in->worker ? EBUSY : errno);
     else

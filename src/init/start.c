@@ -1,14 +1,19 @@
-/* start.c - fork and exec of the tenant's program */
+/* start.c - fork and exec of the tenant's program, and of the shim that a plain kernel needs */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/macros.h"
 #include "init/init.h"
 #include "init/program.h"
+#include "init/shim.h"
+#include "wire/kernel.h"
 
 /* A killer that looks for memory shall find the program before it finds init. */
 static void offer_to_oom_killer(void)
@@ -47,20 +52,14 @@ static NORETURN void run_program(const struct program *p, const int *fds, size_t
     _exit(127);
 }
 
-pid_t init_start_program(const struct guest_message *m, char *strings, const int *fds,
-                         size_t fd_count)
+static pid_t start(const struct program *p, const int *fds, size_t fd_count)
 {
-    static struct program program;
     int fail[2];
-    if (!program_parse(&program, m, strings)) {
-        errno = EINVAL;
-        return -1;
-    }
     if (pipe2(fail, O_CLOEXEC) < 0)
         return -1;
     pid_t pid = fork();
     if (pid == 0)
-        run_program(&program, fds, fd_count, fail[1]);
+        run_program(p, fds, fd_count, fail[1]);
     int error = pid < 0 ? errno : 0;
     close(fail[1]);
     if (pid > 0 && read(fail[0], &error, sizeof(error)) == sizeof(error))
@@ -68,4 +67,56 @@ pid_t init_start_program(const struct guest_message *m, char *strings, const int
     close(fail[0]);
     errno = error;
     return error ? -1 : pid;
+}
+
+/* Keeps the two ends and nothing else of init's; 0, 1 and 2 are then free for the streams of an
+ * execution. A session of its own keeps the kernel's signals away. */
+static NORETURN void run_shim(int channel, int stream)
+{
+    setsid();
+    prctl(PR_SET_NAME, "cove-shim");
+    if (dup2(channel, KERNEL_CHANNEL_FD) < 0 || dup2(stream, KERNEL_CHANNEL_FD + 1) < 0 ||
+        syscall(SYS_close_range, 0, KERNEL_CHANNEL_FD - 1, 0) < 0 ||
+        syscall(SYS_close_range, KERNEL_CHANNEL_FD + 2, ~0u, 0) < 0)
+        _exit(1);
+    prctl(PR_SET_DUMPABLE, 1); /* from here on /proc/PID/fd can be opened; nothing of init's left */
+    shim_run(KERNEL_CHANNEL_FD, KERNEL_CHANNEL_FD + 1);
+    _exit(0);
+}
+
+/* The shim comes first: a kernel that cannot have one is not started. When the kernel's exec fails
+ * the stream ends, and the shim with it. */
+static pid_t start_plain(const struct program *p, const int *fds, size_t fd_count)
+{
+    int pair[2], placed[GUEST_START_FDS];
+    if (fd_count <= KERNEL_CHANNEL_FD) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return -1;
+    pid_t pid = fork();
+    if (pid == 0)
+        run_shim(fds[KERNEL_CHANNEL_FD], pair[0]);
+    if (pid > 0) {
+        for (size_t i = 0; i < fd_count; i++)
+            placed[i] = i == KERNEL_CHANNEL_FD ? pair[1] : fds[i];
+        pid = start(p, placed, fd_count);
+    }
+    int error = errno;
+    close(pair[0]);
+    close(pair[1]);
+    errno = error;
+    return pid;
+}
+
+pid_t init_start_program(const struct guest_message *m, char *strings, const int *fds,
+                         size_t fd_count)
+{
+    static struct program program;
+    if (!program_parse(&program, m, strings) || m->flags & ~GUEST_START_PLAIN) {
+        errno = EINVAL;
+        return -1;
+    }
+    return (m->flags & GUEST_START_PLAIN ? start_plain : start)(&program, fds, fd_count);
 }

@@ -72,7 +72,7 @@ int guest_start(struct guest *g, const struct guest_program *p, const int *fds, 
                 struct error *err)
 {
     scoped_strbuf struct strbuf b;
-    struct guest_message m = {.verb = GUEST_START};
+    struct guest_message m = {.verb = GUEST_START, .flags = p->is_plain ? GUEST_START_PLAIN : 0};
     strbuf_init(&b, sizeof(m) + GUEST_STRINGS_MAX);
     strbuf_add(&b, &m, sizeof(m)); /* filled in below */
     strbuf_add(&b, p->directory, strlen(p->directory) + 1);
@@ -89,9 +89,11 @@ int guest_start(struct guest *g, const struct guest_program *p, const int *fds, 
     return 0;
 }
 
-int guest_files(struct guest *g, enum guest_files_op op, int in_fd, int out_fd, struct error *err)
+int guest_files(struct guest *g, enum guest_files_op op, int in_fd, int out_fd, int64_t since_ns,
+                struct error *err)
 {
-    const struct guest_message m = {.verb = GUEST_FILES, .value = (int32_t)op};
+    const struct guest_message m = {
+        .verb = GUEST_FILES, .value = (int32_t)op, .since_ns = since_ns};
     const int fds[2] = {in_fd, out_fd};
     if (fd_send(g->fd, &m, sizeof(m), fds, 2) < 0)
         return error_sys(err, "start the files worker");

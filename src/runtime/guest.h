@@ -2,6 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
+
 #include "base/error.h"
 #include "event/loop.h"
 #include "wire/guest.h"
@@ -22,6 +24,7 @@ struct guest_program {
     const char *directory;
     const char *const *argv;
     const char *const *env;
+    bool is_plain; /* a kernel that speaks the plain form: see kernel.h */
 };
 
 /* Sends a GUEST_START; `fds` become the program's 0, 1, 2, ... (3 to GUEST_START_FDS of them) and
@@ -29,8 +32,9 @@ struct guest_program {
 MUST_CHECK int guest_start(struct guest *guest, const struct guest_program *program, const int *fds,
                            size_t fd_count, struct error *err);
 
+/* `since_ns`: for a list, 0 = all. */
 MUST_CHECK int guest_files(struct guest *guest, enum guest_files_op op, int in_fd, int out_fd,
-                           struct error *err);
+                           int64_t since_ns, struct error *err);
 
 /* These cannot fail in a way that matters: a dead channel is told by the callback. */
 void guest_signal(struct guest *guest, int signal);

@@ -13,8 +13,10 @@
 
 #include "base/fd.h"
 #include "base/memory.h"
+#include "runtime/outbox.h"
 
-#define ARGS_MAX 32
+#define ARGS_MAX   32
+#define OUTBOX_MAX (4u * 1024 * 1024)
 
 struct request {
     struct request *next;
@@ -25,6 +27,7 @@ struct request {
 
 struct spawner_client {
     struct loop_watch *watch;
+    struct outbox outbox;
     int fd;
     pid_t pid;
     bool is_rootless; /* a guess until the spawner says */
@@ -136,16 +139,16 @@ static void on_gone(struct spawner_client *c)
     c->watch = NULL;
     while (c->requests) {
         struct request *r = take_request(c, c->requests->serial);
-        r->reply(r->ctx, NULL, -1, &err);
+        int none[SPAWNER_REPLY_FDS] = {-1, -1};
+        r->reply(r->ctx, NULL, none, &err);
         free(r);
     }
     c->event(c->ctx, NULL);
 }
 
-/* Takes `fd`. */
-static void on_message(struct spawner_client *c, const struct spawn_message *m, int fd)
+static void on_message(struct spawner_client *c, const struct spawn_message *m,
+                       int fds[SPAWNER_REPLY_FDS])
 {
-    scoped_fd int unclaimed = fd;
     if (!(m->flags & SPAWN_REPLY)) {
         if (m->verb == SPAWN_EXITED || m->verb == SPAWN_SEALED)
             c->event(c->ctx, m);
@@ -162,7 +165,7 @@ static void on_message(struct spawner_client *c, const struct spawn_message *m, 
         c->is_rootless = m->hello_reply.is_rootless;
     else if (m->verb == SPAWN_CREATE)
         c->sandboxes++;
-    r->reply(r->ctx, is_failure ? NULL : m, take_fd(&unclaimed), is_failure ? &err : NULL);
+    r->reply(r->ctx, is_failure ? NULL : m, fds, is_failure ? &err : NULL);
     free(r);
 }
 
@@ -180,13 +183,14 @@ static void on_readable(void *ctx, unsigned events)
         n = fd_recv(c->fd, &m, sizeof(m), fds, &count);
     if (n < 0 && errno == EAGAIN)
         return;
-    bool is_whole = n == sizeof(m);
-    while (count > (is_whole ? 1 : 0))
-        close(fds[--count]);
-    if (is_whole)
-        on_message(c, &m, count ? fds[0] : -1);
+    while (count < FD_PASS_MAX)
+        fds[count++] = -1;
+    if (n == sizeof(m))
+        on_message(c, &m, fds);
     else
         on_gone(c);
+    while (count > 0)
+        scoped_close_fd(&fds[--count]); /* those that nobody took */
 }
 
 /* --- the interface --------------------------------------------------------------------------- */
@@ -210,6 +214,7 @@ int spawner_client_open(struct spawner_client **out, struct loop *loop,
     c->is_rootless = geteuid() != 0;
     c->next_serial = 1;
     c->event = event;
+    outbox_init(&c->outbox, loop, c->fd, OUTBOX_MAX);
     c->ctx = ctx;
     if (loop_watch_new(&c->watch, loop, c->fd, LOOP_READ, on_readable, c, err) < 0) {
         spawner_client_free(c);
@@ -226,6 +231,7 @@ void spawner_client_free(struct spawner_client *c)
     if (!c)
         return;
     loop_watch_free(c->watch);
+    outbox_release(&c->outbox);
     while (c->requests)
         free(take_request(c, c->requests->serial));
     close(c->fd);
@@ -239,6 +245,13 @@ void spawner_client_free(struct spawner_client *c)
 void spawner_client_ask(struct spawner_client *c, struct spawn_message *m, spawner_reply_fn reply,
                         void *ctx)
 {
+    spawner_client_ask_with(c, m, NULL, 0, reply, ctx);
+}
+
+void spawner_client_ask_with(struct spawner_client *c, struct spawn_message *m, const int *fds,
+                             size_t fd_count, spawner_reply_fn reply, void *ctx)
+{
+    struct error ignored;
     struct request *r = xcalloc(1, sizeof(*r));
     m->serial = c->next_serial++;
     if (m->verb == SPAWN_DESTROY)
@@ -246,7 +259,7 @@ void spawner_client_ask(struct spawner_client *c, struct spawn_message *m, spawn
     *r = (struct request){.next = c->requests, .serial = m->serial, .reply = reply, .ctx = ctx};
     c->requests = r;
     /* A failed send shows up as the end of the connection, which answers every request. */
-    if (fd_send(c->fd, m, sizeof(*m), NULL, 0) < 0)
+    if (outbox_send(&c->outbox, m, sizeof(*m), fds, fd_count, &ignored) < 0)
         shutdown(c->fd, SHUT_RDWR);
 }
 

@@ -17,10 +17,13 @@ struct spawner_settings {
     const char *const *stores; /* NULL-terminated: directories with images */
 };
 
-/* `m` is the answer, or NULL when the spawner went away or refused: then *err says why. `fd` is the
- * one that came with the answer, or -1; the callee owns it. */
-typedef void (*spawner_reply_fn)(void *ctx, const struct spawn_message *m, int fd,
-                                 const struct error *err);
+#define SPAWNER_REPLY_FDS 2
+
+/* `m` is the answer, or NULL when the spawner went away or refused: then *err says why. `fds` came
+ * with the answer, or are -1; the callee takes those it wants (take_fd()), the others are closed.
+ */
+typedef void (*spawner_reply_fn)(void *ctx, const struct spawn_message *m,
+                                 int fds[SPAWNER_REPLY_FDS], const struct error *err);
 
 /* Something about a sandbox: SPAWN_SEALED, SPAWN_EXITED; or the spawner is gone (m is NULL). */
 typedef void (*spawner_event_fn)(void *ctx, const struct spawn_message *m);
@@ -39,6 +42,10 @@ SCOPED_DEFINE(spawner_client)
 /* Sends `m` (its serial is filled in here). One answer follows, by `reply`. */
 void spawner_client_ask(struct spawner_client *client, struct spawn_message *m,
                         spawner_reply_fn reply, void *ctx);
+
+/* The same with fds, which stay the caller's. */
+void spawner_client_ask_with(struct spawner_client *client, struct spawn_message *m, const int *fds,
+                             size_t fd_count, spawner_reply_fn reply, void *ctx);
 
 /* In words, for a message with SPAWN_FAILED. */
 void spawner_client_explain(const struct spawner_client *client, const struct spawn_message *m,

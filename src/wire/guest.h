@@ -32,11 +32,13 @@ enum guest_verb {
 };
 
 enum guest_files_op {
-    GUEST_FILES_PUT = 1, /* `in` brings entries with content; they keep their mtime */
-    GUEST_FILES_PUT_NOW, /* the same, all of it in a memory file: init does it without a fork, and
-                          * after a failure refuses the GUEST_START that follows */
-    GUEST_FILES_LIST,    /* `out` gets one entry per file of the workspace, no content */
-    GUEST_FILES_GET      /* `in` brings entries that name files, `out` gets them with content */
+    GUEST_FILES_PUT = 1,  /* `in` brings entries with content; they keep their mtime */
+    GUEST_FILES_PUT_NOW,  /* the same, all of it in a memory file: init does it without a fork, and
+                           * after a failure refuses the GUEST_START that follows */
+    GUEST_FILES_LIST,     /* `out` gets one entry per file of the workspace, no content */
+    GUEST_FILES_LIST_NOW, /* the same into a memory file: init does it without a fork, and answers
+                           * E2BIG when there is more than a glance can see */
+    GUEST_FILES_GET       /* `in` brings entries that name files, `out` gets them with content */
 };
 
 struct guest_message {
@@ -47,7 +49,14 @@ struct guest_message {
     uint32_t argc;     /* START */
     uint32_t envc;
     uint32_t strings_len;
-    uint32_t reserved;
+    uint32_t flags; /* START: enum guest_start_flags */
+    int64_t
+        since_ns; /* LIST, LIST_NOW: only what changed at this time of the wall clock, or later */
+};
+
+enum guest_start_flags {
+    GUEST_START_PLAIN = 1 << 0, /* fd 3 is a stream in the plain form of the kernel protocol: a shim
+                                 * that init starts too stands between it and the channel */
 };
 
 enum guest_file_flags {

@@ -137,6 +137,15 @@ def public_build():
     return folder
 
 
+def has_subids():
+    """Whether the ordinary user who runs the tests, with no other to choose, has subordinate ids of its own."""
+    if IS_ROOT or not shutil.which("newuidmap"):
+        return False
+    name = pwd.getpwuid(os.getuid()).pw_name
+    lines = pathlib.Path("/etc/subuid").read_text().splitlines() if os.path.exists("/etc/subuid") else []
+    return any(line.split(":")[0] in (name, str(os.getuid())) for line in lines)
+
+
 def rootless(kind):
     """Cove as an ordinary user: 'plain', or 'subids' with a range of subordinate ids."""
     name = make_user(PLAIN_USER, None) if kind == "plain" else make_user(SUBID_USER, SUBIDS)

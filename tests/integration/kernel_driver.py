@@ -4,7 +4,7 @@
 Nothing here knows a language. A test says how the interpreter is called and where the kernel's text
 lies; see docs/PROTOCOL-kernel.md for what goes over the channel.
 
-    with Kernel(["/usr/bin/python3", "/proc/self/fd/4"], program="guest/python/kernel.py") as kernel:
+    with Kernel(["/usr/bin/python3", "/proc/self/fd/4"], program="images/python/kernel.py") as kernel:
         answer = kernel.execute("print(1); 6 * 7")
         assert answer.stdout == "1\n" and answer.value == "42"
 """
@@ -325,6 +325,7 @@ def _memory_file(path):
     fd = os.memfd_create("kernel", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     with open(path, "rb") as source, os.fdopen(os.dup(fd), "wb") as copy:
         copy.write(source.read())
+    os.lseek(fd, 0, os.SEEK_SET)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL)
     return fd
 

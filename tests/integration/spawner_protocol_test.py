@@ -32,7 +32,7 @@ USUAL = {"memory_bytes": 256 << 20, "disk_bytes": 64 << 20, "inodes": 4096, "cpu
 # enum error_code
 INVALID, NOT_FOUND = 1, 2
 # src/wire/guest.h
-GUEST = struct.Struct("<IiiiIIII")
+GUEST = struct.Struct("<IiiiIIIIq")
 GUEST_READY, GUEST_START, GUEST_STARTED, GUEST_EXITED = 1, 2, 3, 4
 
 
@@ -214,7 +214,7 @@ def test_init_says_ready_on_the_control_socket(spawner, digest):
 def start_sleeper(control):
     strings = b"\0".join([b"/workspace", b"/bin/sleep", b"1000", b""])
     null = os.open("/dev/null", os.O_RDWR)
-    socket.send_fds(control, [GUEST.pack(GUEST_START, 0, 0, 0, 2, 0, len(strings), 0) + strings], [null] * 3)
+    socket.send_fds(control, [GUEST.pack(GUEST_START, 0, 0, 0, 2, 0, len(strings), 0, 0) + strings], [null] * 3)
     os.close(null)
     verb, value = GUEST.unpack(control.recv(4096))[:2]
     assert (verb, value) == (GUEST_STARTED, 0)

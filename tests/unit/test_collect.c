@@ -4,6 +4,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/collect.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -68,7 +69,20 @@ static struct execution_input inputs[] = {
     {.path = (char *)"input", .fd = -1, .size = 3, .mtime_ns = 77},
 };
 
-static void world_open(struct world *w)
+/* The workspace is too large for a glance, so the list comes from a worker. */
+static void glance_too_big(struct world *w)
+{
+    struct guest_message m;
+    int fds[FD_PASS_MAX];
+    size_t count;
+    assert_int_equal(fd_recv(w->init_fd, &m, sizeof(m), fds, &count), sizeof(m));
+    assert_true(m.verb == GUEST_FILES && m.value == GUEST_FILES_LIST_NOW && count == 2);
+    close(fds[0]);
+    close(fds[1]);
+    collect_on_worker_done(w->collect, E2BIG);
+}
+
+static void world_open_at_glance(struct world *w)
 {
     struct error err;
     int pair[2];
@@ -89,6 +103,12 @@ static void world_open(struct world *w)
                                         .done = on_done,
                                         .ctx = w};
     assert_int_equal(collect_new(&w->collect, w->loop, &order, &err), 0);
+}
+
+static void world_open(struct world *w)
+{
+    world_open_at_glance(w);
+    glance_too_big(w);
 }
 
 static void world_close(struct world *w)
@@ -141,7 +161,7 @@ static void end_worker(struct world *w)
 {
     struct error err;
     struct loop_watch *next;
-    collect_on_worker_done(w->collect);
+    collect_on_worker_done(w->collect, 0);
     assert_int_equal(
         loop_watch_new(&next, w->loop, w->init_fd, LOOP_READ, on_next_question, w, &err), 0);
     if (w->done == 0)
@@ -187,6 +207,35 @@ static void test_good(void **state)
     assert_int_equal(a->mode, S_IFREG | 0600);
     format_hex(a->sha256, 32, hex);
     assert_string_equal(hex, "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824");
+    world_close(&w);
+}
+
+static void test_glance(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open_at_glance(&w);
+    add(&w, 0, S_IFREG | 0644, "a", 5, 1);
+    file_stream_add_end(&w.answer);
+    answer(&w, GUEST_FILES_LIST_NOW);
+    end_worker(&w);
+    assert_int_equal(w.artifacts.count, 1);
+    add_file(&w, "a", "hello");
+    file_stream_add_end(&w.answer);
+    get(&w);
+    assert_false(w.artifacts.is_cut);
+    assert_string_equal(strbuf_str(&w.log), "[a:hello]");
+    world_close(&w);
+}
+
+static void test_glance_without_end(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open_at_glance(&w);
+    answer(&w, GUEST_FILES_LIST_NOW);
+    end_worker(&w);
+    assert_true(w.done == 1 && w.artifacts.is_cut);
     world_close(&w);
 }
 
@@ -277,7 +326,7 @@ static void test_order(void **state)
     assert_int_equal(shutdown(w.init_fd, SHUT_RDWR), 0); /* the guest is watched no more... */
     loop_run(w.loop);                                    /* ...so this ends with the stream */
     assert_int_equal(w.done, 0);
-    collect_on_worker_done(w.collect);
+    collect_on_worker_done(w.collect, 0);
     assert_int_equal(w.done, 1);
     world_close(&w);
 }
@@ -389,7 +438,7 @@ static void test_dead_guest(void **state)
     file_stream_add_end(&w.answer);
     answer(&w, GUEST_FILES_LIST);
     assert_int_equal(shutdown(w.init_fd, SHUT_RDWR), 0);
-    collect_on_worker_done(w.collect);
+    collect_on_worker_done(w.collect, 0);
     loop_run(w.loop);
     assert_true(w.done == 1 && w.artifacts.is_cut);
     world_close(&w);
@@ -400,6 +449,8 @@ int main(void)
     struct check check = {.count = 0};
     signal(SIGPIPE, SIG_IGN); /* as the program does */
     check_one(&check, "artifacts are listed, got, hashed and sorted", test_good);
+    check_one(&check, "a glance is enough for a small workspace", test_glance);
+    check_one(&check, "a glance without an end is cut", test_glance_without_end);
     check_one(&check, "folders, links and unchanged inputs are none", test_not_artifacts);
     check_one(&check, "a changed input is one", test_changed_input);
     check_one(&check, "a file that is gone meanwhile is left out", test_missing);

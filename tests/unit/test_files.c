@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -52,8 +53,9 @@ static void world_close(struct world *w)
 }
 
 /* Runs the worker on w->in; its answer is the errno, what it wrote is in w->out. */
-static int run(struct world *w, enum guest_files_op op)
+static int run_since(struct world *w, enum guest_files_op op, int64_t since_ns)
 {
+    const struct guest_message m = {.value = (int32_t)op, .since_ns = since_ns};
     char in_name[] = "/tmp/cove-in-XXXXXX";
     struct error err;
     int out[2], status;
@@ -66,7 +68,7 @@ static int run(struct world *w, enum guest_files_op op)
     assert_true(pid >= 0);
     if (pid == 0) {
         close(out[0]);
-        _exit(chroot(w->root) < 0 || chdir("/") < 0 ? 255 : init_files(op, in, out[1]));
+        _exit(chroot(w->root) < 0 || chdir("/") < 0 ? 255 : init_files(&m, in, out[1]));
     }
     close(out[1]);
     char buffer[4096];
@@ -78,6 +80,11 @@ static int run(struct world *w, enum guest_files_op op)
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
     return WEXITSTATUS(status);
+}
+
+static int run(struct world *w, enum guest_files_op op)
+{
+    return run_since(w, op, 0);
 }
 
 static void add(struct strbuf *b, const char *path, const char *content, uint32_t mode,
@@ -349,6 +356,42 @@ static void test_list_deep(void **state)
     world_close(&w);
 }
 
+static void test_list_since(void **state)
+{
+    (void)state;
+    struct world w;
+    struct strbuf text;
+    struct timespec now;
+    world_open(&w);
+    touch(&w, "a", "hello");
+    clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    int64_t since = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    assert_int_equal(run_since(&w, GUEST_FILES_LIST_NOW, since + 3600000000000), 0);
+    assert_false(read_back(&w, &text, false));
+    assert_string_equal(strbuf_str(&text), "");
+    strbuf_release(&text);
+    touch(&w, "b", "hello");
+    assert_int_equal(run_since(&w, GUEST_FILES_LIST_NOW, since), 0);
+    assert_false(read_back(&w, &text, false));
+    assert_non_null(strstr(strbuf_str(&text), "b file"));
+    strbuf_release(&text);
+    world_close(&w);
+}
+
+static void test_glance_too_big(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open(&w);
+    for (int i = 0; i < 501; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "%d", i);
+        touch(&w, name, "");
+    }
+    assert_int_equal(run(&w, GUEST_FILES_LIST_NOW), E2BIG);
+    world_close(&w);
+}
+
 static void test_get(void **state)
 {
     (void)state;
@@ -425,6 +468,8 @@ int main(void)
     check_one(&check, "an empty workspace is an empty list", test_list_empty);
     check_one(&check, "the furthest times do no harm", test_list_times);
     check_one(&check, "a list that is too deep says so", test_list_deep);
+    check_one(&check, "a list of changes leaves out what is older", test_list_since);
+    check_one(&check, "pid 1 itself looks at few files only", test_glance_too_big);
     check_one(&check, "only regular files below the workspace are got", test_get);
     check_one(&check, "without a workspace there is nothing", test_no_workspace);
     check_one(&check, "an unknown request is refused", test_bad_op);

@@ -163,7 +163,7 @@ static void test_verbs(void **state)
     struct error err;
     size_t fd_count;
     world_open(&w);
-    assert_int_equal(guest_files(w.guest, GUEST_FILES_GET, 0, 1, &err), 0);
+    assert_int_equal(guest_files(w.guest, GUEST_FILES_GET, 0, 1, 0, &err), 0);
     assert_int_equal(receive(&w, &fd_count), sizeof(received.m));
     assert_int_equal(received.m.verb, GUEST_FILES);
     assert_int_equal(received.m.value, GUEST_FILES_GET);
@@ -193,7 +193,7 @@ static void test_dead_channel(void **state)
     guest_kill(w.guest);
     assert_int_equal(guest_start(w.guest, &start, fds, 3, &err), -1);
     assert_int_equal(err.sys_errno, EPIPE);
-    assert_int_equal(guest_files(w.guest, GUEST_FILES_LIST, 0, 1, &err), -1);
+    assert_int_equal(guest_files(w.guest, GUEST_FILES_LIST, 0, 1, 0, &err), -1);
     loop_run(w.loop);
     assert_true(w.messages == 1 && w.is_gone);
     world_close(&w);

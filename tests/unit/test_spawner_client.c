@@ -167,14 +167,14 @@ struct world {
     bool is_gone;
 };
 
-static void on_reply(void *ctx, const struct spawn_message *m, int fd, const struct error *err)
+static void on_reply(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
 {
     struct world *w = ctx;
     assert_true(w->answers < ANSWERS_MAX);
     assert_true(!m == !!err);
     w->got[w->answers].is_good = m;
     w->got[w->answers].serial = m ? m->serial : 0;
-    w->got[w->answers].fd = fd;
+    w->got[w->answers].fd = take_fd(&fds[0]);
     if (err)
         w->got[w->answers].err = *err;
     if (++w->answers == w->wanted)

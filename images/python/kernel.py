@@ -55,8 +55,8 @@ VARIABLES_BYTES_MAX = 256 << 10
 MATCHES_MAX = 200
 CELLS_MAX = 1000  # whose source is kept for tracebacks
 
-LOOK_SECONDS = 0.1   # for the preview of one variable
-LOOKS_SECONDS = 1.0  # for those of all
+LOOK_SECONDS = 0.3   # for the preview of one variable
+LOOKS_SECONDS = 1.5  # for those of all
 VALUE_SECONDS = 10.0
 ALARM_AGAIN_SECONDS = 0.05
 
@@ -106,6 +106,10 @@ class Late(BaseException):
     """Something took longer than it may. No Exception, so that code rarely catches it."""
 
 
+LOOP_MODULES = ("asyncio.", "selectors")
+SIGNALS = range(1, _signal.NSIG)
+
+
 class Interrupts:
     """Who may be interrupted, when; and the handlers that the code has set itself.
 
@@ -116,8 +120,10 @@ class Interrupts:
         self.is_running = False
         self.is_shielded = False  # a body is half sent
         self.is_late = False      # an interrupt came meanwhile
+        self.cancel = None        # what to call rather than raise, while an event loop itself is busy
         self.theirs = {}          # handlers of the code, which rest while none of it runs
         self.ours = (self.on_interrupt, self.on_rest)  # bound once: compared by identity
+        self.calm = None          # all handlers as they were when none of theirs was awake
         self.mask = _signal.pthread_sigmask(_signal.SIG_BLOCK, ())
         _signal.signal(_signal.SIGINT, self.ours[0])
 
@@ -126,8 +132,10 @@ class Interrupts:
             return
         if self.is_shielded:
             self.is_late = True
-            return
-        raise KeyboardInterrupt
+        elif self.cancel and str(frame.f_globals.get("__name__")).startswith(LOOP_MODULES):
+            self.cancel()
+        else:
+            raise KeyboardInterrupt
 
     def guard(self, work, *arguments):
         """Calls work, which may be interrupted. Answers the exception that came out of it, or None."""
@@ -179,15 +187,17 @@ class Interrupts:
         execution. Without the signal module there is none."""
         if "signal" not in sys.modules:
             return
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, self.mask)
+        if list(map(_signal.getsignal, SIGNALS)) == self.calm:
+            return
         on_interrupt, on_rest = self.ours
-        for number in range(1, _signal.NSIG):
+        for number in SIGNALS:
             handler = _signal.getsignal(number)
             if callable(handler) and handler is not on_rest and number != _signal.SIGINT:
                 self.theirs[number] = handler
                 _signal.signal(number, on_rest)
-        if _signal.getsignal(_signal.SIGINT) is not on_interrupt:
-            _signal.signal(_signal.SIGINT, on_interrupt)
-        _signal.pthread_sigmask(_signal.SIG_SETMASK, self.mask)
+        _signal.signal(_signal.SIGINT, on_interrupt)
+        self.calm = list(map(_signal.getsignal, SIGNALS))
 
     def on_rest(self, number, frame):
         pass
@@ -208,7 +218,7 @@ class Channel:
         self.pid = getpid()
         self.generation = 0
         self.is_open = False  # from the begin of a request to its DONE
-        self.kept = []
+        self.kept, self.sent = [], 0  # frames, and how many of them went out
         self.buffer = bytearray(FRAME_MAX)  # there even when memory is short
 
     def receive(self):
@@ -226,20 +236,21 @@ class Channel:
                 return kind, generation, body, fds
 
     def begin(self, generation):
-        self.kept = []
+        self.kept, self.sent = [], 0
         self.generation = generation
         self.is_open = True
 
     def send(self, kind, body, flags=0):
         """Sends a body in as many frames as it needs; an interrupt waits until all are out."""
         is_main = _thread.get_ident() == self.main_thread
-        if is_main:
-            self.interrupts.is_shielded = True
-        self.lock.acquire()
+        if is_main and self.interrupts.is_shielded:
+            return  # a signal handler of the code, in the middle of another body
         try:
-            self._send_pieces(kind, body, flags)
+            if is_main:
+                self.interrupts.is_shielded = True
+            with self.lock:
+                self._send_pieces(kind, body, flags)
         finally:
-            self.lock.release()
             if is_main:
                 self.interrupts.unshield()
 
@@ -249,9 +260,13 @@ class Channel:
         for at in range(0, len(body) or 1, BODY_MAX):
             piece = body[at:at + BODY_MAX]
             more = MORE if at + BODY_MAX < len(body) else 0
-            frame = HEADER.pack(len(piece), kind, flags | more, self.generation, 0) + piece
-            self.kept.append(frame)
-            self.socket.send(frame)
+            self.kept.append(HEADER.pack(len(piece), kind, flags | more, self.generation, 0) + piece)
+        # The value of the last expression can wait for what is told next, mostly DONE: two frames at once
+        # wake the host once.
+        if not flags & MAIN or len(body) > BODY_MAX:
+            while self.sent < len(self.kept):
+                self.sent += 1  # first: a handler of the code may raise as soon as the frame is out
+                self.socket.send(self.kept[self.sent - 1])
         self.is_open = kind != DONE
 
     def done(self, status=0):
@@ -259,7 +274,7 @@ class Channel:
 
     def acknowledge(self, generation):
         if generation == self.generation:
-            self.kept = []
+            self.kept, self.sent = [], 0
 
     def send_again(self):
         for frame in self.kept:
@@ -309,8 +324,9 @@ class Streams:
         self.spare = fds
         sys.stdin = sys.__stdin__ = input_stream()  # a new one: the last may have read ahead
         if not self.is_as_left():
-            self.ours = (output_stream(1, "<stdout>", "surrogateescape"), output_stream(2, "<stderr>", "backslashreplace"))
-            sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__ = self.ours
+            sys.stdout = sys.__stdout__ = output_stream(1, "<stdout>", "surrogateescape")
+            sys.stderr = sys.__stderr__ = output_stream(2, "<stderr>", "backslashreplace")
+            self.ours = (sys.stdout, sys.stderr)
 
     def is_as_left(self):
         """Whether the objects of the last execution are still whole and in their place."""
@@ -741,15 +757,22 @@ def shape_of(value):
 
 
 def look_at(value, row):
-    """Fills in what it can; what the object does not let it know stays as it is."""
-    for field, function in (("preview", brief), ("size", size_of), ("shape", shape_of)):
+    """Fills in what it can, the costly last; what the object does not let it know stays as it is."""
+    for field, function in (("shape", shape_of), ("size", size_of), ("preview", brief)):
         try:
-            answer = function(value)
-        except Exception:
-            continue
-        if field == "preview" and len(answer) > PREVIEW_MAX:
-            answer = answer[:PREVIEW_MAX - 3] + "..."
-        row[field] = answer
+            row[field] = function(value)
+        except Late:
+            raise
+        except BaseException as error:
+            if field == "preview":
+                row[field] = no_preview(error)
+    if len(row["preview"]) > PREVIEW_MAX:
+        row["preview"] = row["preview"][:PREVIEW_MAX - 3] + "..."
+
+
+def no_preview(error):
+    reason = "it took too long" if type(error) is Late else exact(type_name(type(error)))
+    return f"<no preview: {reason}>"[:PREVIEW_MAX]
 
 
 def to_plain(value):
@@ -876,11 +899,13 @@ class Kernel:
         self.namespace = vars(self.main)
         self.namespace["__builtins__"] = builtins
         self.flags = TOP_LEVEL_AWAIT
-        self.loop = None
+        self.loop = self.task = None  # for code that awaits
+        self.reason = None            # why that task was cancelled
         self.status = 0
         self.settings = []  # what SET said for the next execution
         self.environment = {}  # what it replaced there
-        self.requests = {VARIABLES: self.variables, VARIABLE: self.variable, COMPLETE: self.complete, IS_WHOLE: self.is_whole}
+        self.requests = {VARIABLES: self.variables, VARIABLE: self.variable,
+                         COMPLETE: self.complete, IS_WHOLE: self.is_whole}
         AfterImport({"linecache": self.cells.fill, "matplotlib.pyplot": self.figures.adopt})
         os.register_at_fork(after_in_child=self.channel.leave)
 
@@ -970,31 +995,36 @@ class Kernel:
 
     def evaluate(self, source, name):
         codes = self.compile(source, self.cells.add(source, name))
-        if any(code.co_flags & CO_COROUTINE for code, _ in codes):
+        if codes[0].co_flags & CO_COROUTINE or codes[-1].co_flags & CO_COROUTINE:
             self.wait_for(self.call_awaiting(codes))
         else:
-            for code, is_value in codes:
-                self.take(eval(code, self.namespace), is_value)
+            for code in codes:
+                self.take(eval(code, self.namespace))
 
     def compile(self, source, name):
-        """What has to be called, one after the other: code, and whether it has a value to show."""
-        codes = []
+        """What has to be called one after the other; only the last has a value."""
+        if "\n" not in source and "=" not in source:  # an expression, perhaps: half the work
+            try:
+                return [compile(source, name, "eval", self.flags, True)]
+            except SyntaxError:
+                pass
         tree = compile(source, name, "exec", self.flags | ONLY_AST, True)
         last = tree.body.pop() if tree.body and type(tree.body[-1]) is _ast.Expr else None
-        if tree.body:
-            codes.append((compile(tree, name, "exec", self.flags, True), False))
-            self.flags |= codes[0][0].co_flags & FUTURE_FLAGS
+        codes = []
+        if tree.body or last is None:
+            codes.append(compile(tree, name, "exec", self.flags, True))
+            self.flags |= codes[0].co_flags & FUTURE_FLAGS
         if last is not None:
-            codes.append((compile(_ast.Expression(last.value), name, "eval", self.flags, True), True))
+            codes.append(compile(_ast.Expression(last.value), name, "eval", self.flags, True))
         return codes
 
     async def call_awaiting(self, codes):
-        for code, is_value in codes:
+        for code in codes:
             value = eval(code, self.namespace)
-            self.take(await value if code.co_flags & CO_COROUTINE else value, is_value)
+            self.take(await value if code.co_flags & CO_COROUTINE else value)
 
-    def take(self, value, is_value):
-        if is_value and value is not None:
+    def take(self, value):
+        if value is not None:
             BUILTINS["_"] = value
             self.results.show(value, MAIN)
 
@@ -1004,20 +1034,44 @@ class Kernel:
         if self.loop is None or self.loop.is_closed():
             self.loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self.loop)
-        task = self.loop.create_task(coroutine)
+        task = self.task = self.loop.create_task(coroutine)
+        task.add_done_callback(self.stop_loop)
+        self.reason, self.interrupts.cancel = None, self.cancel_task
         try:
-            return self.loop.run_until_complete(task)
+            self.run_until(task)
+        except asyncio.CancelledError as cancelled:
+            if self.reason is None:
+                raise
+            raise self.reason.with_traceback(cancelled.__traceback__) from None
+        finally:
+            self.interrupts.cancel = None
+
+    def cancel_task(self):
+        """Instead of an exception in the middle of the loop, which would lose track of its tasks."""
+        self.reason = KeyboardInterrupt()
+        self.loop.call_soon_threadsafe(self.task.cancel)
+
+    def run_until(self, task):
+        try:
+            self.run_loop(task)
         except (KeyboardInterrupt, SystemExit) as error:
             if task.done():
-                task.exception()  # or the loop complains that nobody asked for it
+                task.cancelled() or task.exception()  # or the loop complains that nobody asked for it
                 raise
-            # It came in between two steps of the task, which has yet to learn of it.
+            self.reason = error  # which came out of another task
             task.cancel()
-            try:
-                self.loop.run_until_complete(task)
-            except asyncio.CancelledError as cancelled:
-                raise error.with_traceback(cancelled.__traceback__) from None
+            self.run_loop(task)
             raise
+
+    def run_loop(self, task):
+        """Not run_until_complete(): when that is interrupted, what it left in the loop stops the next one."""
+        while not task.done():
+            self.loop.run_forever()
+        task.result()
+
+    def stop_loop(self, task):
+        if task is self.task:
+            self.loop.stop()
 
     def display(self, *values, raw=False, **_):
         """display(*values): shows each value as a result of its own."""
@@ -1058,18 +1112,17 @@ class Kernel:
         if error is None:
             return
         plain = describe_plainly(error)
+        self.status = 130 if issubclass(type(error), KeyboardInterrupt) else 1
         del error
         if self.interrupts.guard(self.report_fully, outcome) is not None:
-            self.status = 1
             self.send_error(plain)
         self.interrupts.guard(outcome.clear)
 
     def report_fully(self, outcome):
         if issubclass(type(outcome[0]), SystemExit):
             self.status = exit_status(outcome[0])
-            return
-        self.status = 130 if issubclass(type(outcome[0]), KeyboardInterrupt) else 1
-        self.send_error(describe_error(outcome[0], self.cells))
+        else:
+            self.send_error(describe_error(outcome[0], self.cells))
 
     def send_error(self, description):
         self.channel.send(ERROR, to_utf8(to_json(description)))
@@ -1114,7 +1167,7 @@ class Kernel:
         try:
             self.interrupts.timed(LOOK_SECONDS, look_at, value, row)
         except BaseException as error:
-            row["preview"] = row["preview"] or f"<no preview: {exact(type_name(type(error)))}>"
+            row["preview"] = no_preview(error)
         return row
 
     def variable(self, request):
@@ -1189,4 +1242,5 @@ if __name__ == "__main__":
         del sys.path[0]  # the folder of this file
     if sys.argv[0] == f"/proc/self/fd/{PROGRAM_FD}":
         close(PROGRAM_FD)
-    serve()
+    # Through a namespace in between, or Python 3.9 hands on the builtins of this frame and not our own.
+    eval("serve()", {"serve": serve})

@@ -1,0 +1,378 @@
+/* repl_script.c - `cove repl --json`: a session for a program that speaks lines of JSON
+ *
+ * Requests are served in their order; only an interrupt overtakes. Each has one line as its answer:
+ * the execution object, {"answer": ...} or {"error": ...}. The first line is the session itself. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "api/execution_json.h"
+#include "api/session_json.h"
+#include "base/fd.h"
+#include "base/memory.h"
+#include "cli/repl.h"
+
+#define LINE_MAX_BYTES (32 * MIB)
+#define READ_BYTES     (64 * KIB)
+
+struct script {
+    struct repl *repl;
+    int fd;
+    struct loop_watch *watch; /* NULL: at its end */
+    struct strbuf input;
+    bool is_busy;    /* an answer is owed */
+    bool is_over;    /* no more input */
+    json_t *request; /* the one under way; its strings are borrowed by the execution */
+    struct cell_request cell;
+    const char **env;
+};
+
+static void serve_next(struct script *s);
+
+static void answer(struct script *s, json_t *object)
+{
+    struct error err;
+    scoped_json json_t *owned = object;
+    if (json_write(STDOUT_FILENO, owned, JSON_STYLE_COMPACT, &err) < 0)
+        repl_quit(s->repl, 74);
+}
+
+static void answer_error(struct script *s, const struct error *err)
+{
+    answer(s,
+           json_pack("{s:{s:s, s:s, s:o}}", "error", "code", error_info(err->code)->name, "message",
+                     err->msg, "hint", json_text_or_null(err->hint[0] ? err->hint : NULL)));
+}
+
+static void end_request(struct script *s)
+{
+    s->is_busy = false;
+    json_decref(take_ptr(&s->request));
+    free(take_ptr(&s->env));
+    serve_next(s);
+}
+
+/* --- execute --------------------------------------------------------------------------------- */
+
+static void on_ended(void *ctx, const struct execution *e)
+{
+    struct script *s = ctx;
+    json_t *object = execution_json(e, s->repl->runner->language);
+    json_object_set_new(object, "session_id", json_string(session_info(s->repl->session)->id));
+    answer(s, object);
+    end_request(s);
+}
+
+static const struct execution_events execution_events = {.ended = on_ended};
+
+static int take_stdin(struct script *s, struct error *err)
+{
+    const json_t *text = json_object_get(s->request, "stdin");
+    s->cell.stdin_fd = -1;
+    if (!json_is_string(text))
+        return 0;
+    scoped_fd int fd = memfd_create("stdin", MFD_CLOEXEC);
+    if (fd < 0)
+        return error_sys(err, "make memory file");
+    if (fd_write_all(fd, json_string_value(text), json_string_length(text), err) < 0)
+        return -1;
+    lseek(fd, 0, SEEK_SET);
+    s->cell.stdin_fd = take_fd(&fd);
+    return 0;
+}
+
+static void take_env(struct script *s)
+{
+    const json_t *list = json_object_get(s->request, "env");
+    size_t i, count = 0;
+    const json_t *item;
+    s->env = xcalloc(json_array_size(list) + 1, sizeof(*s->env));
+    json_array_foreach(list, i, item)
+    {
+        if (json_is_string(item))
+            s->env[count++] = json_string_value(item);
+    }
+    s->cell.env = s->env;
+}
+
+static int op_execute(struct script *s, struct error *err)
+{
+    const struct config *c = &s->repl->cli->config;
+    const json_t *code = json_object_get(s->request, "code");
+    const json_t *timeout = json_object_get(s->request, "timeout");
+    const json_t *artifacts = json_object_get(s->request, "artifacts");
+    if (!json_is_string(code))
+        return error_set(err, ERROR_INVALID, "execute needs \"code\", a string");
+    s->cell = (struct cell_request){
+        .code = json_string_value(code),
+        .code_len = json_string_length(code),
+        .language = json_string_value(json_object_get(s->request, "language")),
+        .timeout_ms = json_is_number(timeout) && json_number_value(timeout) > 0
+                          ? (uint64_t)(json_number_value(timeout) * 1000)
+                          : c->timeout_ms,
+        .output_bytes = c->output_bytes,
+        .wants_artifacts = !json_is_false(artifacts),
+        .wants_usage = true,
+    };
+    if (!s->cell.language)
+        s->cell.language = s->repl->runner->language;
+    take_env(s);
+    if (take_stdin(s, err) < 0)
+        return -1;
+    return session_execute(s->repl->session, &s->cell, true, &execution_events, s, err);
+}
+
+/* --- questions ------------------------------------------------------------------------------- */
+
+static void on_answer(void *ctx, const char *body, size_t len, const struct error *err)
+{
+    struct script *s = ctx;
+    struct error local;
+    json_t *value = NULL;
+    const struct json_limits limits = {.max_bytes = LINE_MAX_BYTES};
+    if (err)
+        answer_error(s, err);
+    else if (json_parse(&value, body, len, &limits, &local) == 0)
+        answer(s, json_pack("{s:o}", "answer", value));
+    else { /* a DATA: mime NUL bytes */
+        size_t mime = strnlen(body, len);
+        const char *data = body + MIN(mime + 1, len);
+        answer(s, json_pack("{s:{s:o, s:o}}", "answer", "mime_type", json_text(body, mime), "data",
+                            json_text(data, len - (size_t)(data - body))));
+    }
+    end_request(s);
+}
+
+static const char *text_of(const struct script *s, const char *key)
+{
+    const char *text = json_string_value(json_object_get(s->request, key));
+    return text ? text : "";
+}
+
+static int ask(struct script *s, enum kernel_frame_type question, const struct strbuf *body,
+               struct error *err)
+{
+    return session_ask(s->repl->session, question, strbuf_str(body), body->len, on_answer, s, err);
+}
+
+static int op_variables(struct script *s, struct error *err)
+{
+    const struct strbuf none = {0};
+    return ask(s, KERNEL_VARIABLES, &none, err);
+}
+
+static int op_variable(struct script *s, struct error *err)
+{
+    const char *format = text_of(s, "format");
+    scoped_strbuf struct strbuf body;
+    strbuf_init(&body, LINE_MAX_BYTES);
+    strbuf_add_str(&body, text_of(s, "name"));
+    strbuf_add_char(&body, '\0');
+    strbuf_add_str(&body, format[0] ? format : "json");
+    return ask(s, KERNEL_VARIABLE, &body, err);
+}
+
+static int op_complete(struct script *s, struct error *err)
+{
+    const json_t *cursor = json_object_get(s->request, "cursor");
+    const char *code = text_of(s, "code");
+    scoped_strbuf struct strbuf body;
+    strbuf_init(&body, LINE_MAX_BYTES);
+    strbuf_add_fmt(&body, "%lld",
+                   json_is_integer(cursor) ? (long long)json_integer_value(cursor)
+                                           : (long long)strlen(code));
+    strbuf_add_char(&body, '\0');
+    strbuf_add_str(&body, code);
+    return ask(s, KERNEL_COMPLETE, &body, err);
+}
+
+static int op_is_whole(struct script *s, struct error *err)
+{
+    scoped_strbuf struct strbuf body;
+    strbuf_init(&body, LINE_MAX_BYTES);
+    strbuf_add_str(&body, text_of(s, "code"));
+    return ask(s, KERNEL_IS_WHOLE, &body, err);
+}
+
+/* Answered when the new interpreter is ready, or cannot be had. */
+static int op_reset(struct script *s, struct error *err)
+{
+    return session_reset(s->repl->session, err);
+}
+
+static const struct op {
+    const char *name;
+    int (*run)(struct script *s, struct error *err);
+} ops[] = {
+    {"execute", op_execute},   {"variables", op_variables}, {"variable", op_variable},
+    {"complete", op_complete}, {"is_whole", op_is_whole},   {"reset", op_reset},
+};
+
+/* --- lines ----------------------------------------------------------------------------------- */
+
+static int serve(struct script *s, struct error *err)
+{
+    const char *name = text_of(s, "op");
+    for (size_t i = 0; i < ARRAY_LEN(ops); i++) {
+        if (strcmp(ops[i].name, name) == 0)
+            return ops[i].run(s, err);
+    }
+    return error_set(err, ERROR_INVALID, "unknown op '%.40s'", name);
+}
+
+/* Takes the next line off the input; NULL when there is none yet. */
+static char *take_line(struct script *s)
+{
+    char *newline = s->input.len ? memchr(s->input.data, '\n', s->input.len) : NULL;
+    if (!newline)
+        return NULL;
+    size_t len = (size_t)(newline - s->input.data), rest = s->input.len - len - 1;
+    char *line = xstrndup(s->input.data, len);
+    memmove(s->input.data, newline + 1, rest);
+    s->input.len = rest;
+    return line;
+}
+
+static bool is_interrupt(const json_t *request)
+{
+    const char *op = json_string_value(json_object_get(request, "op"));
+    return op && strcmp(op, "interrupt") == 0;
+}
+
+/* While an answer is owed, only an interrupt at the head of the line is looked at. */
+static void overtake(struct script *s)
+{
+    struct error err;
+    const struct json_limits limits = {.max_bytes = LINE_MAX_BYTES};
+    char *newline = s->input.len ? memchr(s->input.data, '\n', s->input.len) : NULL;
+    scoped_json json_t *request = NULL;
+    if (!newline ||
+        json_parse(&request, s->input.data, (size_t)(newline - s->input.data), &limits, &err) < 0 ||
+        !is_interrupt(request))
+        return;
+    free(take_line(s));
+    session_interrupt(s->repl->session);
+    overtake(s);
+}
+
+static void serve_next(struct script *s)
+{
+    struct error err;
+    const struct json_limits limits = {.max_bytes = LINE_MAX_BYTES};
+    while (!s->is_busy) {
+        scoped_free char *line = take_line(s);
+        if (!line)
+            break;
+        if (line[0] == '\0')
+            continue;
+        s->is_busy = true;
+        if (json_parse(&s->request, line, strlen(line), &limits, &err) < 0 ||
+            (!is_interrupt(s->request) && serve(s, &err) < 0)) {
+            answer_error(s, &err);
+            s->is_busy = false;
+        } else if (is_interrupt(s->request)) {
+            s->is_busy = false; /* nothing to interrupt */
+        }
+        if (!s->is_busy) {
+            json_decref(take_ptr(&s->request));
+            free(take_ptr(&s->env));
+        }
+    }
+    if (s->is_over && !s->is_busy)
+        repl_quit(s->repl, 0);
+}
+
+static void on_input(void *ctx, unsigned events)
+{
+    (void)events;
+    static char buffer[READ_BYTES];
+    struct script *s = ctx;
+    ssize_t n = read(s->fd, buffer, sizeof(buffer));
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0) {
+        loop_watch_free(take_ptr(&s->watch));
+        s->is_over = true;
+    } else {
+        strbuf_add(&s->input, buffer, (size_t)n);
+        if (s->input.overflow) {
+            struct error err;
+            error_set(&err, ERROR_TOO_LARGE, "a line is longer than %u MiB", 32);
+            answer_error(s, &err);
+            repl_quit(s->repl, 65);
+            return;
+        }
+    }
+    if (session_info(s->repl->session)->state == SESSION_CREATING)
+        return;
+    if (s->is_busy)
+        overtake(s);
+    else
+        serve_next(s);
+}
+
+/* --- the front ------------------------------------------------------------------------------- */
+
+static int script_open(struct repl *repl, struct error *err)
+{
+    struct script *s = xcalloc(1, sizeof(*s));
+    s->repl = repl;
+    repl->front_state = s;
+    strbuf_init(&s->input, LINE_MAX_BYTES);
+    s->fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+    if (s->fd < 0)
+        return error_sys(err, "open standard input");
+    return loop_watch_new(&s->watch, repl->loop, s->fd, LOOP_READ, on_input, s, err);
+}
+
+static void script_close(struct repl *repl)
+{
+    struct script *s = repl->front_state;
+    loop_watch_free(s->watch);
+    scoped_close_fd(&s->fd);
+    strbuf_release(&s->input);
+    json_decref(s->request);
+    free(s->env);
+    free(s);
+}
+
+static void script_changed(struct repl *repl, const struct session_info *info)
+{
+    struct script *s = repl->front_state;
+    bool was_reset = s->is_busy && strcmp(text_of(s, "op"), "reset") == 0;
+    if (info->state == SESSION_READY && (!s->is_busy || was_reset)) {
+        static bool is_told; /* the first one is the session's greeting, the others end a reset */
+        if (!is_told || was_reset)
+            answer(s, json_pack("{s:o}", "session", session_json(info, repl->runner->language)));
+        is_told = true;
+        if (was_reset)
+            end_request(s);
+        else
+            serve_next(s);
+    } else if (info->state == SESSION_FAILED && (info->create_ms == 0 || was_reset)) {
+        answer_error(s, &info->error);
+        if (was_reset)
+            end_request(s);
+        else
+            repl_quit(repl, error_info(info->error.code)->exit_status);
+    }
+}
+
+static void script_signal(struct repl *repl, int signal)
+{
+    if (signal == SIGINT)
+        session_interrupt(repl->session);
+    else
+        repl_quit(repl, 128 + signal);
+}
+
+const struct repl_front repl_script = {
+    .open = script_open,
+    .close = script_close,
+    .changed = script_changed,
+    .signal = script_signal,
+};

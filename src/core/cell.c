@@ -1,0 +1,545 @@
+/* cell.c - one execution in a session, as a chain of steps */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/cell.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "codec/json.h"
+#include "core/collect.h"
+#include "core/upload.h"
+
+#define INTERRUPT_GRACE_MS 120 /* for a time limit: SIGINT first, so that the state may live on */
+#define CANCEL_GRACE_MS    1000
+#define KILL_GRACE_MS      100 /* for cove-init to kill, before the spawner does */
+#define DEATH_MS           500 /* between the end of the channel and the news of how it ended */
+#define COLLECT_MS         10000
+#define WATCH_AFTER_MS     1 /* most executions are over by then */
+#define ERROR_BODY_MAX     (1024 * 1024)
+
+enum step { STEP_PUT, STEP_RUN, STEP_FINISH, STEP_OVER };
+
+/* A question to the spawner, which may outlive the cell that asked it. */
+struct count {
+    struct cell *cell; /* NULL: it is gone */
+};
+
+struct cell {
+    struct execution e;
+    struct cell_place place;
+    const struct cell_request *request;
+    struct cell_events events;
+
+    enum step step;
+    struct upload *upload;
+    struct stdio *stdio;
+    struct collect *collect;
+    struct loop_timer *timer; /* of the step */
+    struct loop_timer *kill_timer;
+    struct loop_timer *watch_timer; /* before its output is streamed */
+    struct spawn_stats stats;
+    int64_t start_ns; /* monotonic */
+    int64_t since_ns; /* files changed from here on are the execution's */
+    unsigned interrupts;
+    bool is_collecting;
+    struct count *counting; /* the spawner owes us the counters */
+    bool kernel_is_lost;
+    bool kernel_has_exited; /* and init said how */
+};
+
+/* --- ends ------------------------------------------------------------------------------------ */
+
+static void set_timer(struct cell *c, uint64_t ms, loop_timer_fn fn)
+{
+    loop_timer_free(c->timer);
+    c->timer = fn ? loop_timer_new(c->place.loop, ms, fn, c) : NULL;
+}
+
+static uint64_t minus(uint64_t now, uint64_t before)
+{
+    return now - MIN(now, before);
+}
+
+/* The counters are those of the sandbox; an execution answers for what was added to them. */
+static void attribute(struct cell *c)
+{
+    struct spawn_stats *s = &c->e.facts.stats;
+    const struct spawn_stats *before = c->place.before;
+    *s = c->stats;
+    s->cpu_us = minus(s->cpu_us, before->cpu_us);
+    s->oom_kills = (uint32_t)minus(s->oom_kills, before->oom_kills);
+    s->pids_refused = (uint32_t)minus(s->pids_refused, before->pids_refused);
+}
+
+static void finish(struct cell *c)
+{
+    struct execution *e = &c->e;
+    c->step = STEP_OVER;
+    set_timer(c, 0, NULL);
+    loop_timer_free(take_ptr(&c->kill_timer));
+    loop_timer_free(take_ptr(&c->watch_timer));
+    upload_free(take_ptr(&c->upload));
+    collect_free(take_ptr(&c->collect));
+    e->ended_ns = clock_wall_ns();
+    attribute(c);
+    if (e->error.msg[0]) {
+        e->verdict = (struct verdict){.state = EXECUTION_LOST, .kind = REASON_INFRASTRUCTURE};
+        snprintf(e->verdict.message, sizeof(e->verdict.message), "%.255s", e->error.msg);
+        snprintf(e->verdict.hint, sizeof(e->verdict.hint), "%s", e->error.hint);
+    } else {
+        verdict_reach(&e->verdict, &e->facts);
+    }
+    c->events.ended(c->events.ctx, c);
+}
+
+static void check_finished(struct cell *c)
+{
+    if (c->step == STEP_FINISH && !c->is_collecting && !c->counting)
+        finish(c);
+}
+
+static void fail(struct cell *c, const struct error *err)
+{
+    if (c->e.error.msg[0] == '\0')
+        c->e.error = *err;
+    if (c->step != STEP_OVER)
+        finish(c);
+}
+
+/* --- after the code: counters and artifacts, side by side ------------------------------------- */
+
+static void on_stats(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
+{
+    (void)fds;
+    (void)err;
+    scoped_free struct count *count = ctx;
+    struct cell *c = count->cell;
+    if (!c)
+        return;
+    c->counting = NULL;
+    if (m)
+        c->stats = m->stats;
+    check_finished(c);
+}
+
+static void begin_count(struct cell *c)
+{
+    struct spawn_message m = {.verb = SPAWN_STATS, .sandbox = c->place.sandbox};
+    c->counting = xcalloc(1, sizeof(*c->counting));
+    c->counting->cell = c;
+    spawner_client_ask(c->place.spawner, &m, on_stats, c->counting);
+}
+
+static void on_collected(void *ctx)
+{
+    struct cell *c = ctx;
+    c->is_collecting = false;
+    check_finished(c);
+}
+
+static void on_collect_late(void *ctx)
+{
+    struct cell *c = ctx;
+    c->e.artifacts.is_cut = true;
+    on_collected(c);
+}
+
+static void begin_collect(struct cell *c)
+{
+    struct error err;
+    const struct collect_order order = {
+        .guest = c->place.guest,
+        .inputs = c->request->inputs,
+        .input_count = c->request->input_count,
+        .since_ns = c->since_ns,
+        .max_file_bytes = c->place.limits->disk_bytes,
+        .artifacts = &c->e.artifacts,
+        .events = c->events.told,
+        .events_ctx = c->events.told_ctx,
+        .done = on_collected,
+        .ctx = c,
+    };
+    if (collect_new(&c->collect, c->place.loop, &order, &err) < 0) {
+        c->e.artifacts.is_cut = true;
+        return;
+    }
+    c->is_collecting = true;
+    set_timer(c, COLLECT_MS, on_collect_late);
+}
+
+/* The code is over, in whichever way. */
+static void begin_finish(struct cell *c)
+{
+    struct execution *e = &c->e;
+    c->step = STEP_FINISH;
+    set_timer(c, 0, NULL);
+    loop_timer_free(take_ptr(&c->kill_timer));
+    loop_timer_free(take_ptr(&c->watch_timer));
+    e->duration_ms = (double)(clock_now_ns() - c->start_ns) / 1e6;
+    e->facts.duration_ms = (uint64_t)e->duration_ms;
+    stdio_read_now(c->stdio);
+    bool is_over = c->stats.is_over;
+    if (c->request->wants_artifacts && !is_over)
+        begin_collect(c);
+    /* A kernel that died may have met a limit, which only the counters tell. */
+    if ((c->request->wants_usage || c->kernel_is_lost) && !is_over)
+        begin_count(c);
+    check_finished(c);
+}
+
+/* --- cutting it short ------------------------------------------------------------------------ */
+
+static void on_kill_late(void *ctx)
+{
+    struct cell *c = ctx;
+    struct spawn_message m = {.verb = SPAWN_KILL, .sandbox = c->place.sandbox};
+    struct count *nobody = xcalloc(1, sizeof(*nobody));
+    spawner_client_ask(c->place.spawner, &m, on_stats, nobody);
+}
+
+void cell_kill(struct cell *c)
+{
+    if (c->step > STEP_RUN || (c->kill_timer && c->kernel_is_lost))
+        return;
+    c->kernel_is_lost = true;
+    guest_kill(c->place.guest);
+    loop_timer_free(c->kill_timer);
+    c->kill_timer = loop_timer_new(c->place.loop, KILL_GRACE_MS, on_kill_late, c);
+}
+
+static void on_grace_over(void *ctx)
+{
+    cell_kill(ctx);
+}
+
+static void interrupt_then_kill(struct cell *c, uint64_t grace_ms)
+{
+    if (c->step > STEP_RUN || c->kill_timer)
+        return;
+    guest_signal(c->place.guest, SIGINT);
+    c->kill_timer = loop_timer_new(c->place.loop, grace_ms, on_grace_over, c);
+}
+
+static void on_timeout(void *ctx)
+{
+    struct cell *c = ctx;
+    c->e.facts.is_timed_out = true;
+    interrupt_then_kill(c, INTERRUPT_GRACE_MS);
+}
+
+void cell_interrupt(struct cell *c)
+{
+    c->e.facts.is_cancelled = true;
+    if (c->interrupts++ > 0)
+        cell_kill(c);
+    else if (c->step == STEP_RUN)
+        guest_signal(c->place.guest, SIGINT);
+}
+
+void cell_cancel(struct cell *c)
+{
+    c->e.facts.is_cancelled = true;
+    interrupt_then_kill(c, CANCEL_GRACE_MS);
+}
+
+/* --- running --------------------------------------------------------------------------------- */
+
+static void on_output(void *ctx, enum execution_stream stream, const void *data, size_t len)
+{
+    struct cell *c = ctx;
+    c->events.told->output(c->events.told_ctx, stream, data, len);
+}
+
+/* Before its DONE, that is no news: the code may have closed them. */
+static void on_output_ended(void *ctx)
+{
+    (void)ctx;
+}
+
+static void on_watch_time(void *ctx)
+{
+    struct cell *c = ctx;
+    struct error err;
+    if (stdio_watch(c->stdio, &err) < 0)
+        fail(c, &err);
+}
+
+static int send_setting(const struct cell *c, const char *name, const char *value,
+                        struct error *err)
+{
+    scoped_strbuf struct strbuf b;
+    strbuf_init(&b, GUEST_STRINGS_MAX);
+    strbuf_add(&b, name, strlen(name) + 1);
+    strbuf_add_str(&b, value);
+    if (b.overflow)
+        return error_set(err, ERROR_TOO_LARGE, "'%.40s' is too long", value);
+    return kernel_send(c->place.kernel, KERNEL_SET, c->place.generation, b.data, b.len, NULL, 0,
+                       err);
+}
+
+static int send_settings(const struct cell *c, struct error *err)
+{
+    if (c->request->language && send_setting(c, "language", c->request->language, err) < 0)
+        return -1;
+    for (const char *const *env = c->request->env; env && *env; env++) {
+        if (send_setting(c, "env", *env, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int64_t file_time(void)
+{
+    struct timespec now; /* the coarse clock is what file systems stamp with */
+    clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static int start(struct cell *c, struct error *err)
+{
+    int fds[3];
+    const struct stdio_order order = {
+        .stdin_fd = c->request->stdin_fd,
+        .outputs = {&c->e.out, &c->e.err},
+        .output = c->events.told->output ? on_output : NULL,
+        .is_named = c->place.is_plain,
+        .is_lazy = true,
+        .ended = on_output_ended,
+        .ctx = c,
+    };
+    c->step = STEP_RUN;
+    if (stdio_new(&c->stdio, c->place.loop, &order, fds, err) < 0)
+        return -1;
+    c->start_ns = clock_now_ns();
+    c->e.started_ns = clock_wall_ns();
+    c->since_ns = file_time();
+    int answer = send_settings(c, err);
+    if (answer == 0)
+        answer = kernel_send(c->place.kernel, KERNEL_EXECUTE, c->place.generation, c->request->code,
+                             c->request->code_len, fds, 3, err);
+    for (int i = 0; i < 3; i++)
+        close(fds[i]);
+    set_timer(c, c->request->timeout_ms, on_timeout);
+    c->watch_timer = loop_timer_new(c->place.loop, WATCH_AFTER_MS, on_watch_time, c);
+    return answer;
+}
+
+static int put(struct cell *c, struct error *err)
+{
+    int fds[2];
+    if (c->request->input_count == 0)
+        return start(c, err);
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return error_sys(err, "make pipe");
+    scoped_fd int theirs = fds[0];
+    scoped_fd int ours = fds[1];
+    c->step = STEP_PUT;
+    if (guest_files(c->place.guest, GUEST_FILES_PUT, theirs, theirs, 0, err) < 0)
+        return -1;
+    return upload_new(&c->upload, c->place.loop, c->request->inputs, c->request->input_count,
+                      take_fd(&ours), err);
+}
+
+static int on_put(struct cell *c, int error, struct error *err)
+{
+    upload_free(take_ptr(&c->upload));
+    if (error) {
+        errno = error;
+        error_sys(err, "put the files into the workspace");
+        if (error == ENOSPC)
+            error_hint(err, "remove files, or raise the disk limit");
+        return -1;
+    }
+    return start(c, err);
+}
+
+/* --- what is heard --------------------------------------------------------------------------- */
+
+static char *take_text(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return xstrdup(json_is_string(value) ? json_string_value(value) : "");
+}
+
+/* Anything that is no such object is an exception, too: one without words. */
+static void on_exception(struct cell *c, const struct frame_message *m)
+{
+    struct error err;
+    scoped_json json_t *value = NULL;
+    const struct json_limits limits = {.max_bytes = ERROR_BODY_MAX};
+    exception_release(&c->e.exception);
+    if (json_parse(&value, m->body, m->len, &limits, &err) < 0)
+        value = json_object();
+    c->e.exception = (struct exception){.name = take_text(value, "name"),
+                                        .value = take_text(value, "value"),
+                                        .traceback = take_text(value, "traceback")};
+    c->e.facts.has_exception = true;
+    snprintf(c->e.facts.exception, sizeof(c->e.facts.exception), "%s", c->e.exception.name);
+}
+
+static void on_done(struct cell *c, const struct frame_message *m)
+{
+    int32_t code;
+    memcpy(&code, m->body, sizeof(code));
+    c->e.facts.has_ended = true;
+    c->e.facts.exit_code = code ? code : c->e.facts.has_exception ? 1 : 0;
+    c->kernel_is_lost = false; /* it was quicker than the kill; if not, its end follows */
+    begin_finish(c);
+}
+
+void cell_on_frame(struct cell *c, const struct frame_message *m)
+{
+    if (c->step != STEP_RUN)
+        return;
+    switch (m->type) {
+    case KERNEL_DATA:
+        if (result_list_add(&c->e.results, m->flags & KERNEL_FIRST, m->flags & KERNEL_MAIN, m->body,
+                            m->len) &&
+            c->events.told->result)
+            c->events.told->result(c->events.told_ctx, &c->e.results.items[c->e.results.count - 1]);
+        break;
+    case KERNEL_ERROR:
+        on_exception(c, m);
+        break;
+    case KERNEL_DONE:
+        on_done(c, m);
+        break;
+    default:
+        break;
+    }
+}
+
+static void kernel_lost(struct cell *c)
+{
+    c->kernel_is_lost = true;
+    if (c->step == STEP_RUN)
+        begin_finish(c);
+    else if (c->step == STEP_PUT) {
+        struct error err;
+        error_set(&err, ERROR_UNAVAILABLE, "the interpreter ended before the code began");
+        fail(c, &err);
+    }
+}
+
+static void on_death_late(void *ctx)
+{
+    kernel_lost(ctx);
+}
+
+/* How it ended is told by init; a kernel that lives on with a poisoned channel is killed. */
+void cell_on_channel_end(struct cell *c, const char *why)
+{
+    if (c->step > STEP_RUN || c->kernel_has_exited)
+        return;
+    if (why)
+        snprintf(c->e.facts.runner_fault, sizeof(c->e.facts.runner_fault), "%s", why);
+    if (!c->kill_timer)
+        cell_kill(c);
+    set_timer(c, DEATH_MS, on_death_late);
+}
+
+static void on_kernel_exit(struct cell *c, const struct guest_message *m)
+{
+    c->kernel_has_exited = c->e.facts.runner_has_exited = true;
+    c->e.facts.exit_code = m->exit_code;
+    c->e.facts.signal = m->signal;
+    guest_kill(c->place.guest); /* what it left running */
+    kernel_lost(c);
+}
+
+void cell_on_guest(struct cell *c, const struct guest_message *m)
+{
+    struct error err;
+    if (!m) {
+        c->stats.is_over = 1;
+        if (c->step == STEP_FINISH && c->is_collecting)
+            on_collect_late(c);
+        kernel_lost(c);
+    } else if (m->verb == GUEST_FILES_DONE && c->step == STEP_PUT) {
+        if (on_put(c, m->value, &err) < 0)
+            fail(c, &err);
+    } else if (m->verb == GUEST_FILES_DONE && c->is_collecting) {
+        collect_on_worker_done(c->collect, m->value);
+    } else if (m->verb == GUEST_EXITED) {
+        on_kernel_exit(c, m);
+    }
+}
+
+void cell_on_over(struct cell *c, const struct spawn_stats *stats)
+{
+    c->stats = *stats;
+    cell_on_guest(c, NULL);
+}
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+int cell_begin(struct cell **out, const struct cell_place *place,
+               const struct cell_request *request, const struct cell_events *events,
+               struct error *err)
+{
+    struct cell *c = xcalloc(1, sizeof(*c));
+    c->place = *place;
+    c->request = request;
+    c->events = *events;
+    c->stats = *place->before;
+    c->e.created_ns = clock_wall_ns();
+    c->e.layers = place->layers;
+    c->e.facts.limits = *place->limits;
+    c->e.facts.timeout_ms = request->timeout_ms;
+    output_init(&c->e.out, request->output_bytes);
+    output_init(&c->e.err, request->output_bytes);
+    if (id_make(ID_EXECUTION, c->e.id, err) < 0 || put(c, err) < 0) {
+        cell_free(c);
+        return -1;
+    }
+    *out = c;
+    return 0;
+}
+
+void cell_free(struct cell *c)
+{
+    if (!c)
+        return;
+    if (c->counting)
+        c->counting->cell = NULL;
+    loop_timer_free(c->timer);
+    loop_timer_free(c->kill_timer);
+    loop_timer_free(c->watch_timer);
+    upload_free(c->upload);
+    collect_free(c->collect);
+    stdio_free(c->stdio);
+    result_list_release(&c->e.results);
+    exception_release(&c->e.exception);
+    artifact_list_release(&c->e.artifacts);
+    output_release(&c->e.out);
+    output_release(&c->e.err);
+    free(c);
+}
+
+const struct execution *cell_execution(const struct cell *c)
+{
+    return &c->e;
+}
+
+const struct spawn_stats *cell_stats(const struct cell *c)
+{
+    return &c->stats;
+}
+
+bool cell_lost_kernel(const struct cell *c)
+{
+    return c->kernel_is_lost;
+}
+
+struct stdio *cell_take_stdio(struct cell *c)
+{
+    return c->stdio && !stdio_has_ended(c->stdio) ? take_ptr(&c->stdio) : NULL;
+}

@@ -1,0 +1,69 @@
+/* cell.h - one execution in a session: code to its kernel, and what came of it
+ *
+ * put files -> execute -> drain -> look for artifacts and read the counters -> end. Every ending
+ * goes through the one `ended` call. What the kernel says of itself is content; time, death and
+ * limits are seen from outside. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "core/execution.h"
+#include "runtime/guest.h"
+#include "runtime/kernel.h"
+
+/* Borrowed until the end, but for the fds, which are taken. */
+struct cell_request {
+    const char *code;
+    size_t code_len;
+    const char *language;   /* for a kernel that knows several; NULL: its first */
+    const char *const *env; /* NAME=VALUE, for this execution only; NULL: none */
+    struct execution_input *inputs;
+    size_t input_count;
+    int stdin_fd; /* -1: empty */
+    uint64_t timeout_ms;
+    size_t output_bytes;
+    bool wants_artifacts;
+    bool wants_usage;
+};
+
+/* What a cell uses of its session; borrowed. */
+struct cell_place {
+    struct loop *loop;
+    struct spawner_client *spawner;
+    struct guest *guest;
+    struct kernel *kernel;
+    uint64_t sandbox;
+    const struct spawn_limits *limits;
+    const struct spawn_stats *before; /* the counters when the last execution ended */
+    uint32_t layers;
+    uint32_t generation;
+    bool is_plain; /* the kernel speaks the plain form, and opens its streams by name */
+};
+
+struct cell;
+
+struct cell_events {
+    const struct execution_events *told; /* those of who asked; `ended` is called by the session */
+    void *told_ctx;
+    void (*ended)(void *ctx, struct cell *cell);
+    void *ctx;
+};
+
+MUST_CHECK int cell_begin(struct cell **out, const struct cell_place *place,
+                          const struct cell_request *request, const struct cell_events *events,
+                          struct error *err);
+void cell_free(struct cell *cell);
+
+const struct execution *cell_execution(const struct cell *cell);
+const struct spawn_stats *cell_stats(const struct cell *cell); /* raw counters at its end */
+bool cell_lost_kernel(const struct cell *cell);                /* it did not survive */
+struct stdio *cell_take_stdio(struct cell *cell); /* pipes that children still hold, or NULL */
+
+void cell_interrupt(struct cell *cell); /* SIGINT; a second one kills */
+void cell_cancel(struct cell *cell);    /* interrupt, and kill when that did not end it soon */
+void cell_kill(struct cell *cell);
+
+/* What the session hears and the cell has to know. */
+void cell_on_frame(struct cell *cell, const struct frame_message *m);
+void cell_on_channel_end(struct cell *cell, const char *why);          /* NULL: closed */
+void cell_on_guest(struct cell *cell, const struct guest_message *m);  /* NULL: init is gone */
+void cell_on_over(struct cell *cell, const struct spawn_stats *stats); /* so is the sandbox */

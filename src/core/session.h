@@ -1,0 +1,91 @@
+/* session.h - a sandbox that lives on: one interpreter, whose state survives its executions
+ *
+ *   creating -> ready <-> busy -> terminating -> terminated
+ *                  \-> failed (its interpreter is gone) -> reset -> creating
+ *
+ * One execution or question is under way at a time; others wait in a queue when asked to. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "core/cell.h"
+
+#define SESSION_QUEUE_MAX 64
+
+enum session_state {
+    SESSION_CREATING,
+    SESSION_READY,
+    SESSION_BUSY,
+    SESSION_FAILED,
+    SESSION_TERMINATING,
+    SESSION_TERMINATED,
+};
+
+const char *session_state_name(enum session_state state);
+
+/* How a kernel is started; shared by sessions, borrowed while any of them lives. */
+struct session_template {
+    uint8_t image[SPAWN_DIGEST_BYTES];
+    const char *const *argv; /* of the kernel, inside the image */
+    const char *const *env;
+    int kernel_fd;              /* a memory file with the kernel's text, or -1 */
+    bool is_plain;              /* the kernel speaks the plain form of the protocol */
+    struct spawn_limits limits; /* lifetime_ms: of the whole session */
+    uint64_t zygote;            /* the warm interpreter to fork from; 0: started cold */
+    uint64_t idle_ms;           /* closed when unused for this long; 0: never */
+    bool allow_degraded;
+};
+
+/* Plain data. */
+struct session_info {
+    char id[ID_BYTES];
+    enum session_state state;
+    uint32_t layers;
+    int64_t created_ns; /* wall clock */
+    int64_t last_used_ns;
+    double create_ms;
+    struct error error; /* failed: why */
+};
+
+struct session;
+
+struct session_events {
+    void (*changed)(void *ctx, struct session *session); /* its state; TERMINATED comes last */
+};
+
+/* Begins to create it; `changed` tells READY or FAILED. */
+MUST_CHECK int session_open(struct session **out, struct loop *loop, struct spawner_client *spawner,
+                            const struct session_template *template,
+                            const struct session_events *events, void *ctx, struct error *err);
+
+/* Ends it: kills what runs, removes every trace, then tells TERMINATED. */
+void session_close(struct session *session);
+void session_free(struct session *session); /* after TERMINATED, or with its spawner gone */
+SCOPED_DEFINE(session)
+
+const struct session_info *session_info(const struct session *session);
+
+/* A parked session gets a user: from now on these events. */
+void session_give(struct session *session, const struct session_events *events, void *ctx);
+
+/* `ended` comes later, exactly once. Busy is ERROR_CONFLICT, unless `may_queue`. */
+MUST_CHECK int session_execute(struct session *session, const struct cell_request *request,
+                               bool may_queue, const struct execution_events *events, void *ctx,
+                               struct error *err);
+
+/* For the execution that runs; none is fine. */
+void session_interrupt(struct session *session); /* SIGINT; a second one kills */
+void session_cancel(struct session *session);    /* interrupt, then kill */
+
+/* A new interpreter in the same workspace; what runs is killed. `changed` tells when it is ready.
+ */
+MUST_CHECK int session_reset(struct session *session, struct error *err);
+
+/* A question about the namespace: VARIABLES, VARIABLE, COMPLETE, IS_WHOLE. The answer is the body
+ * of the REPLY or DATA (for DATA: mime NUL bytes), bounded; or *err. All of it is content. */
+typedef void (*session_answer_fn)(void *ctx, const char *body, size_t len, const struct error *err);
+MUST_CHECK int session_ask(struct session *session, enum kernel_frame_type question,
+                           const void *body, size_t len, session_answer_fn fn, void *ctx,
+                           struct error *err);
+
+/* The spawner says something about a sandbox (NULL: the spawner itself is gone). */
+void session_on_event(struct session *session, const struct spawn_message *m);

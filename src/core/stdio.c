@@ -1,0 +1,181 @@
+/* stdio.c - pipes on the loop */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/stdio.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/memory.h"
+#include "core/feed.h"
+
+#define READ_BYTES        (64 * KIB)
+#define READS_PER_TURN    16 /* so that a flood leaves room for timers */
+#define READS_NOW         64 /* a full pipe and what comes while it is emptied */
+#define PIPE_WANTED_BYTES (1024 * 1024)
+
+struct stdio {
+    struct loop *loop;
+    struct stdio_order order;
+    struct feed *feed;
+    struct stream {
+        struct stdio *stdio;
+        struct loop_watch *watch;
+        int fd; /* -1: at its end */
+    } streams[2];
+};
+
+static void close_stream(struct stream *s)
+{
+    loop_watch_free(take_ptr(&s->watch));
+    scoped_close_fd(&s->fd);
+    s->fd = -1;
+}
+
+/* False when there is nothing more to read now. */
+static bool read_some(struct stream *s)
+{
+    static char buffer[READ_BYTES];
+    const struct stdio_order *o = &s->stdio->order;
+    enum execution_stream which = s == &s->stdio->streams[0] ? EXECUTION_STDOUT : EXECUTION_STDERR;
+    ssize_t n = read(s->fd, buffer, sizeof(buffer));
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    if (n <= 0) {
+        close_stream(s);
+        return false;
+    }
+    if (o->outputs[which])
+        output_add(o->outputs[which], buffer, (size_t)n);
+    if (o->output)
+        o->output(o->ctx, which, buffer, (size_t)n);
+    return true;
+}
+
+static void on_readable(void *ctx, unsigned events)
+{
+    (void)events;
+    struct stream *s = ctx;
+    struct stdio *stdio = s->stdio;
+    for (int i = 0; i < READS_PER_TURN && read_some(s); i++)
+        ;
+    if (stdio_has_ended(stdio))
+        stdio->order.ended(stdio->order.ctx);
+}
+
+static int watch(struct stream *s, struct error *err)
+{
+    return loop_watch_new(&s->watch, s->stdio->loop, s->fd, LOOP_READ, on_readable, s, err);
+}
+
+/* A pipe belongs to who made it, which is nobody inside. */
+static int open_pipe(const struct stdio *stdio, int fds[2], struct error *err)
+{
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return error_sys(err, "make pipe");
+    if (stdio->order.is_named && fchmod(fds[0], 0666) < 0) {
+        error_sys(err, "share a pipe");
+        close(fds[0]);
+        close(fds[1]);
+        return -1;
+    }
+    return 0;
+}
+
+static int open_output(struct stdio *stdio, struct stream *s, int *theirs, struct error *err)
+{
+    int fds[2];
+    if (open_pipe(stdio, fds, err) < 0)
+        return -1;
+    s->fd = fds[0];
+    *theirs = fds[1];
+    if (stdio->order.wants_throughput)
+        fcntl(fds[0], F_SETPIPE_SZ, PIPE_WANTED_BYTES); /* a smaller one is only slower */
+    if (stdio->order.is_lazy)
+        return fd_set_nonblock(s->fd) < 0 ? error_sys(err, "prepare a pipe") : 0;
+    return watch(s, err);
+}
+
+static int open_input(struct stdio *stdio, struct loop *loop, int *theirs, struct error *err)
+{
+    int fds[2];
+    if (open_pipe(stdio, fds, err) < 0)
+        return -1;
+    *theirs = fds[0];
+    if (stdio->order.stdin_fd >= 0)
+        return feed_new(&stdio->feed, loop, take_fd(&stdio->order.stdin_fd), fds[1], err);
+    close(fds[1]);
+    return 0;
+}
+
+int stdio_new(struct stdio **out, struct loop *loop, const struct stdio_order *order, int theirs[3],
+              struct error *err)
+{
+    struct stdio *stdio = xcalloc(1, sizeof(*stdio));
+    stdio->order = *order;
+    stdio->loop = loop;
+    scoped_fd int in = -1;
+    scoped_fd int output = -1;
+    scoped_fd int errors = -1;
+    for (int i = 0; i < 2; i++)
+        stdio->streams[i] = (struct stream){.stdio = stdio, .fd = -1};
+    if (open_input(stdio, loop, &in, err) < 0 ||
+        open_output(stdio, &stdio->streams[0], &output, err) < 0 ||
+        open_output(stdio, &stdio->streams[1], &errors, err) < 0) {
+        stdio_free(stdio);
+        return -1;
+    }
+    theirs[0] = take_fd(&in);
+    theirs[1] = take_fd(&output);
+    theirs[2] = take_fd(&errors);
+    *out = stdio;
+    return 0;
+}
+
+void stdio_free(struct stdio *stdio)
+{
+    if (!stdio)
+        return;
+    feed_free(stdio->feed);
+    scoped_close_fd(&stdio->order.stdin_fd);
+    close_stream(&stdio->streams[0]);
+    close_stream(&stdio->streams[1]);
+    free(stdio);
+}
+
+bool stdio_has_ended(const struct stdio *stdio)
+{
+    return stdio->streams[0].fd < 0 && stdio->streams[1].fd < 0;
+}
+
+int stdio_watch(struct stdio *stdio, struct error *err)
+{
+    for (int i = 0; i < 2; i++) {
+        struct stream *s = &stdio->streams[i];
+        if (s->fd >= 0 && !s->watch && watch(s, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+void stdio_read_now(struct stdio *stdio)
+{
+    for (int s = 0; s < 2; s++) {
+        for (int i = 0; i < READS_NOW && stdio->streams[s].fd >= 0; i++) {
+            if (!read_some(&stdio->streams[s]))
+                break;
+        }
+    }
+}
+
+void stdio_discard(struct stdio *stdio, void *ctx, void (*ended)(void *ctx))
+{
+    feed_free(take_ptr(&stdio->feed));
+    stdio->order.outputs[0] = stdio->order.outputs[1] = NULL;
+    stdio->order.output = NULL;
+    stdio->order.ended = ended;
+    stdio->order.ctx = ctx;
+}

@@ -1,0 +1,46 @@
+/* stdio.h - the three pipes of a program: feeds its input, keeps its output
+ *
+ * No file of the host's goes into a sandbox as a stream: each end that goes inside is one of a
+ * fresh pipe. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+#include "core/output.h"
+#include "event/loop.h"
+
+enum execution_stream { EXECUTION_STDOUT, EXECUTION_STDERR };
+
+struct stdio;
+
+/* Borrowed until the free. */
+struct stdio_order {
+    int stdin_fd;              /* taken, even on failure; -1: an empty input */
+    bool wants_throughput;     /* larger pipes */
+    bool is_named;             /* the program opens them by their names in /proc, as its own user */
+    bool is_lazy;              /* read only by stdio_read_now(), until stdio_watch() */
+    struct output *outputs[2]; /* by enum execution_stream: filled */
+    void (*output)(void *ctx, enum execution_stream stream, const void *data, size_t len);
+    void (*ended)(void *ctx); /* both outputs are at their end; may free */
+    void *ctx;
+};
+
+/* `theirs` are the ends for the program: stdin, stdout, stderr; the caller's to close. */
+MUST_CHECK int stdio_new(struct stdio **out, struct loop *loop, const struct stdio_order *order,
+                         int theirs[3], struct error *err);
+void stdio_free(struct stdio *stdio);
+
+bool stdio_has_ended(const struct stdio *stdio);
+
+/* Begins to read as it comes, for a lazy one. Watching costs more than a short execution. */
+MUST_CHECK int stdio_watch(struct stdio *stdio, struct error *err);
+
+/* Reads what is in the pipes at this moment, without waiting; `ended` is not called from here. */
+void stdio_read_now(struct stdio *stdio);
+
+/* From now on what comes is dropped, into no output and no `output` call; `ctx` is the new one for
+ * `ended`. The input ends. */
+void stdio_discard(struct stdio *stdio, void *ctx, void (*ended)(void *ctx));

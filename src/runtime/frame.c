@@ -1,0 +1,107 @@
+/* frame.c - checks and joins frames */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/frame.h"
+
+#include <string.h>
+
+void frame_inbox_init(struct frame_inbox *inbox)
+{
+    *inbox = (struct frame_inbox){0};
+    strbuf_init(&inbox->body, FRAME_MESSAGE_MAX);
+}
+
+void frame_inbox_release(struct frame_inbox *inbox)
+{
+    strbuf_release(&inbox->body);
+}
+
+void frame_inbox_expect(struct frame_inbox *inbox, uint32_t generation)
+{
+    if (generation <= inbox->generation)
+        return;
+    inbox->generation = generation;
+    inbox->total = 0;
+}
+
+static bool is_known(unsigned type)
+{
+    return type >= KERNEL_READY && type <= KERNEL_DONE;
+}
+
+static const char *find_fault(const struct frame_inbox *inbox, const struct kernel_frame *f,
+                              size_t datagram_len)
+{
+    const unsigned known_flags = KERNEL_MORE | KERNEL_FIRST | KERNEL_MAIN;
+    if (f->length != datagram_len - sizeof(*f))
+        return "a frame's length is not that of its datagram";
+    if (!is_known(f->type))
+        return "a frame of an unknown type";
+    if (f->flags & ~known_flags || f->reserved != 0)
+        return "a frame with unknown flags";
+    if (f->type == KERNEL_DONE && (f->length != sizeof(int32_t) || f->flags))
+        return "a DONE that is none";
+    if (f->generation > inbox->generation)
+        return "a frame of a request that was never made";
+    if (inbox->is_open && (f->type != inbox->open.type || f->generation != inbox->open.generation))
+        return "a frame inside of another's body";
+    return NULL;
+}
+
+static bool is_too_much(struct frame_inbox *inbox, const struct kernel_frame *f)
+{
+    inbox->total += f->length + sizeof(*f); /* empty frames count, too */
+    return inbox->total > FRAME_REQUEST_MAX;
+}
+
+static void join(struct frame_inbox *inbox, const struct kernel_frame *f, const char *body)
+{
+    if (!inbox->is_open) {
+        strbuf_clear(&inbox->body);
+        inbox->open = *f;
+    }
+    strbuf_add(&inbox->body, body, f->length);
+    inbox->is_open = f->flags & KERNEL_MORE;
+}
+
+enum frame_answer frame_inbox_add(struct frame_inbox *inbox, const void *datagram, size_t len,
+                                  struct frame_message *out, const char **why)
+{
+    struct kernel_frame f;
+    *why = "a datagram without a frame";
+    if (len < sizeof(f))
+        return FRAME_BAD;
+    memcpy(&f, datagram, sizeof(f));
+    const char *body = (const char *)datagram + sizeof(f);
+    *why = find_fault(inbox, &f, len);
+    if (*why)
+        return FRAME_BAD;
+    if (is_too_much(inbox, &f)) {
+        *why = "more bytes than one request may answer";
+        return FRAME_BAD;
+    }
+    bool is_joined = inbox->is_open || f.flags & KERNEL_MORE;
+    if (is_joined) {
+        join(inbox, &f, body);
+        if (inbox->body.overflow) {
+            *why = "a message that is too long";
+            return FRAME_BAD;
+        }
+        if (inbox->is_open)
+            return FRAME_PART;
+        f.flags = inbox->open.flags; /* those of the first frame count */
+    }
+    *out = (struct frame_message){
+        .type = (enum kernel_frame_type)f.type,
+        .flags = f.flags & ~(unsigned)KERNEL_MORE,
+        .generation = f.generation,
+        .body = is_joined ? strbuf_str(&inbox->body) : body,
+        .len = is_joined ? inbox->body.len : f.length,
+    };
+    return FRAME_WHOLE;
+}
+
+void frame_inbox_forget(struct frame_inbox *inbox)
+{
+    if (!inbox->is_open)
+        strbuf_release(&inbox->body);
+}
