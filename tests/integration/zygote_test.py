@@ -19,7 +19,7 @@ from spawner_protocol_test import (CREATE, DESTROY, EXITED, FAILED, GUEST, GUEST
 
 PATIENCE = covetest.PATIENCE
 HERE = pathlib.Path(__file__).resolve().parent
-KERNEL = covetest.ROOT / "guest/python/kernel.py"
+KERNEL = covetest.ROOT / "images/python/kernel.py"
 ENV = {"LANG": "C.UTF-8", "PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/workspace", "MPLBACKEND": "Agg"}
 LIMITS = {"memory_bytes": 512 << 20, "cpu_milli": 2000}
 # docs/PROTOCOL-kernel.md
