@@ -275,7 +275,7 @@ def test_an_interrupt_ends_the_code_and_not_the_kernel(host):
     session = host.session(host.zygote())
     with session.begin("print('on', flush=True)\nimport time\nwhile True: time.sleep(0.01)") as output:
         assert output.readline() == "on\n"
-        session.control.send(GUEST.pack(GUEST_SIGNAL, signal.SIGINT, 0, 0, 0, 0, 0, 0))
+        session.control.send(struct.pack("<Ii", GUEST_SIGNAL, signal.SIGINT).ljust(GUEST.size, b"\0"))
         assert session.finish()["name"] == "KeyboardInterrupt"
     assert session.run("print(1)") == "1\n"
     host.end()
