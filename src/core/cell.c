@@ -20,6 +20,7 @@
 
 #define INTERRUPT_GRACE_MS 120 /* for a time limit: SIGINT first, so that the state may live on */
 #define CANCEL_GRACE_MS    1000
+#define GRACE_TICK_MS      40
 #define KILL_GRACE_MS      100 /* for cove-init to kill, before the spawner does */
 #define DEATH_MS           500 /* between the end of the channel and the news of how it ended */
 #define COLLECT_MS         10000
@@ -50,7 +51,8 @@ struct cell {
     int64_t start_ns; /* monotonic */
     int64_t since_ns; /* files changed from here on are the execution's */
     unsigned interrupts;
-    int stdin_fd; /* until the code starts */
+    unsigned grace_ticks; /* until it is killed */
+    int stdin_fd;         /* until the code starts */
     bool is_collecting;
     struct count *counting; /* the spawner owes us the counters */
     bool kernel_is_lost;
@@ -223,9 +225,17 @@ void cell_kill(struct cell *c)
     kill_now(c);
 }
 
-static void on_grace_over(void *ctx)
+static void on_grace_tick(void *ctx)
 {
-    kill_now(ctx);
+    struct cell *c = ctx;
+    if (--c->grace_ticks == 0) {
+        kill_now(c);
+        return;
+    }
+    if (c->place.is_plain) /* such interpreters have moments in which they miss a signal */
+        guest_signal(c->place.guest, SIGINT);
+    loop_timer_free(c->kill_timer);
+    c->kill_timer = loop_timer_new(c->place.loop, GRACE_TICK_MS, on_grace_tick, c);
 }
 
 static void interrupt_then_kill(struct cell *c, uint64_t grace_ms)
@@ -233,7 +243,8 @@ static void interrupt_then_kill(struct cell *c, uint64_t grace_ms)
     if (c->step > STEP_RUN || c->kill_timer)
         return;
     guest_signal(c->place.guest, SIGINT);
-    c->kill_timer = loop_timer_new(c->place.loop, grace_ms, on_grace_over, c);
+    c->grace_ticks = (unsigned)(grace_ms / GRACE_TICK_MS);
+    c->kill_timer = loop_timer_new(c->place.loop, GRACE_TICK_MS, on_grace_tick, c);
 }
 
 static void on_timeout(void *ctx)
@@ -318,7 +329,6 @@ static int start(struct cell *c, struct error *err)
         .stdin_fd = take_fd(&c->stdin_fd),
         .outputs = {&c->e.out, &c->e.err},
         .output = c->events.told->output ? on_output : NULL,
-        .is_named = c->place.is_plain,
         .is_lazy = true,
         .ended = on_output_ended,
         .ctx = c,

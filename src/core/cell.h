@@ -36,7 +36,7 @@ struct cell_place {
     const struct spawn_stats *before; /* the counters when the last execution ended */
     uint32_t layers;
     uint32_t generation;
-    bool is_plain; /* the kernel speaks the plain form, and opens its streams by name */
+    bool is_plain; /* the kernel speaks the plain form */
 };
 
 struct cell;
