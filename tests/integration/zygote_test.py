@@ -5,10 +5,13 @@ import contextlib
 import json
 import os
 import pathlib
+import pwd
+import shutil
 import signal
 import socket
 import struct
 import subprocess
+import tempfile
 
 import pytest
 
@@ -597,3 +600,35 @@ def test_another_number_of_descriptors_ends_the_connection(host, count):
         host.is_ended_by(message(ZYGOTE, 50, body=create_body(host.digest)), [fd] * count)
     finally:
         os.close(fd)
+
+
+# --- as an ordinary user ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["plain", "subids"])
+def test_an_ordinary_user_has_zygotes_too(kind):
+    reason = covetest.why_no_rootless(kind)
+    if reason:
+        pytest.skip(reason)
+    cove = covetest.rootless(kind)
+    build = covetest.public_build()
+    for path in (HERE / "warm_client.py", KERNEL):
+        shutil.copy(path, build / path.name)
+    run_dir = tempfile.mkdtemp(prefix="cove-test-run-")
+    entry = pwd.getpwnam(cove.user)
+    os.chown(run_dir, entry.pw_uid, entry.pw_gid)
+    try:
+        code = "import os; print(os.getuid(), os.getpid(), sorted(os.listdir('/proc'))[0])"
+        done = subprocess.run(
+            ["setpriv", f"--reuid={entry.pw_uid}", f"--regid={entry.pw_gid}", "--clear-groups", "/usr/bin/python3", "-B",
+             str(build / "warm_client.py"), str(cove.spawner), str(build / KERNEL.name), code,
+             "--store", "/var/lib/cove/images", "--run-dir", run_dir],
+            capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=PATIENCE, cwd="/",
+            env={"ASAN_OPTIONS": "detect_leaks=0"})
+        result = json.loads(done.stdout)
+        assert (result["failure"], result["status"]) == (None, 0), (result, done.stderr)
+        assert [made["output"] for made in result["made"]] == ["1000 2 2\n"] * 3
+        uids = {made["host_uid"] for made in result["made"]}
+        assert len(uids) == (3 if kind == "subids" else 1)
+    finally:
+        shutil.rmtree(run_dir)
