@@ -368,6 +368,7 @@ static void on_ready(struct repl_terminal *t, const struct session_info *info)
     if (!t->has_kernel)
         warn_degraded(t, info);
     t->has_kernel = true;
+    t->is_told = t->was_killed = false;
     if (t->mode == MODE_WAITING) {
         t->mode = MODE_WRITING;
         repl_input_enter(t);
@@ -395,6 +396,15 @@ static void on_failed(struct repl_terminal *t, const struct session_info *info)
                          : "[a new interpreter starts; files are kept, variables are lost]");
 }
 
+/* By its lifetime, or with its spawner, which leaves no word. */
+static void on_terminated(struct repl_terminal *t, const struct session_info *info)
+{
+    struct error err = info->error;
+    if (err.msg[0] == '\0')
+        error_set(&err, ERROR_UNAVAILABLE, "the session is gone, with the spawner of its sandbox");
+    leave_failed(t, &err);
+}
+
 static void terminal_changed(struct repl *repl, const struct session_info *info)
 {
     struct repl_terminal *t = repl->front_state;
@@ -404,8 +414,8 @@ static void terminal_changed(struct repl *repl, const struct session_info *info)
         on_ready(t, info);
     else if (info->state == SESSION_FAILED)
         on_failed(t, info);
-    else if (info->state == SESSION_TERMINATED) /* by its lifetime, or with its spawner */
-        leave_failed(t, &info->error);
+    else if (info->state == SESSION_TERMINATED)
+        on_terminated(t, info);
 }
 
 static void terminal_signal(struct repl *repl, int number)

@@ -499,6 +499,46 @@ def test_an_interpreter_that_dies_is_replaced(terminal):
     assert t.run("1 + 1") == "2"
 
 
+def test_an_interpreter_that_dies_between_inputs(terminal):
+    t = terminal()
+    t.run("import os, threading; go = threading.Event()")
+    t.run("threading.Thread(target=lambda: (go.wait(), os._exit(5))).start()")
+    t.run("threading.Timer(0.2, go.set).start()")
+    t.send("half an in")
+    t.wait_text("the interpreter ended with status 5\n[a new interpreter starts")
+    t.wait_input(">>> half an in")
+    t.send(CTRL_C)
+    t.wait_prompt()
+    assert t.run("1 + 1") == "2"
+
+
+def test_a_flood_of_output_can_be_interrupted(terminal):
+    t = terminal()
+    t.send("while True: print('x' * 200)\r\r")
+    t.wait(lambda: len(t.raw) > 300_000, "much output")
+    t.send(CTRL_C)
+    t.wait_text("KeyboardInterrupt")
+    t.wait_prompt()
+
+
+def test_the_end_of_the_spawner_is_told(terminal):
+    t = terminal()
+    t.send("half")
+    t.wait_input(">>> half")
+    spawners = [pid for pid in covetest.descendants(t.process.pid) if "spawner" in covetest.name_of(pid)]
+    os.kill(spawners[0], signal.SIGKILL)
+    assert t.wait_end() not in (0, 1)
+    assert "\ncove: " in t.screen.text()
+    assert termios.tcgetattr(t.slave) == t.before
+
+
+def test_a_terminal_that_is_closed_ends_it(cove):
+    t = Terminal(cove)
+    t.close()
+    assert t.process.wait(PATIENCE) == 128 + signal.SIGHUP
+    nothing_is_left()
+
+
 def test_reset_keeps_files(terminal):
     t = terminal()
     t.run("gone = 1; open('kept', 'w').close()")
