@@ -231,6 +231,11 @@ void zygote_end(struct zygote *z)
         syscall(SYS_pidfd_send_signal, z->process.pid_fd, SIGKILL, NULL, 0);
 }
 
+bool zygote_is_closing(const struct zygote *z)
+{
+    return z->state == ZYGOTE_ENDING && z->shell->state == SANDBOX_ENDING;
+}
+
 bool zygote_try_remove(struct zygote *z, struct host *host)
 {
     if (z->state != ZYGOTE_ENDING || !z->is_reaped || z->shell->made_count > 0)

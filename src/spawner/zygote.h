@@ -64,5 +64,8 @@ void zygote_refill(struct zygote *z, struct host *host);
 /* The spare of a zygote that ends, or that fits no more; the caller's to remove, or NULL. */
 struct sandbox *zygote_take_spare(struct zygote *z);
 
+/* Whether its pid namespace is about to end, which it does when every process in it is reaped. */
+bool zygote_is_closing(const struct zygote *z);
+
 /* One try to remove what is left; true when all is gone and `z` was freed. */
 bool zygote_try_remove(struct zygote *z, struct host *host);
