@@ -398,7 +398,8 @@ static void on_zygote(struct spawner *s, struct zygote *z, const struct pollfd *
     case ZYGOTE_NO_NEWS:
         break;
     case ZYGOTE_IS_READY:
-        m.sealed = (struct spawn_sealed){.layers = z->shell->layers, .host_uid = z->shell->plan.uid};
+        m.sealed =
+            (struct spawn_sealed){.layers = z->shell->layers, .host_uid = z->shell->plan.uid};
         answer(s, &m, NULL, 0);
         break;
     case ZYGOTE_FAILED:

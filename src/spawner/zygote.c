@@ -163,7 +163,8 @@ enum zygote_news zygote_on_poll(struct zygote *z, struct host *host,
     if (polls[0].revents && z->state == ZYGOTE_SHELL)
         return on_shell(z, host, failure);
     if (polls[0].revents)
-        sandbox_on_exit(z->shell); /* its processes are killed with it; our end of the socket tells */
+        sandbox_on_exit(
+            z->shell); /* its processes are killed with it; our end of the socket tells */
     if (polls[1].revents && z->process.report_fd >= 0)
         news = on_word(z, host, failure);
     else if (polls[1].revents)

@@ -30,7 +30,7 @@ struct zygote {
     uint8_t image[SPAWN_DIGEST_BYTES];
     struct sandbox *shell;
     struct seal_child process;
-    bool is_reaped;              /* also before it was born */
+    bool is_reaped;            /* also before it was born */
     int fds[SPAWN_ZYGOTE_FDS]; /* the client's, until it has started */
     int64_t deadline_ns;       /* for being ready, then of its life */
     uint32_t destroy_serial;   /* 0: nobody waits for the end */

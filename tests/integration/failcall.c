@@ -209,7 +209,8 @@ static void on_event(pid_t pid, int event)
 {
     unsigned long message = 0;
     if (role == WARM && event != PTRACE_EVENT_EXEC) {
-        /* Whoever was attached, and not traced from its start, has new children say so themselves. */
+        /* Whoever was attached, and not traced from its start, has new children say so themselves.
+         */
         if (event == PTRACE_EVENT_STOP && pid != zygote && pid != target)
             on_born(pid);
         else
