@@ -89,7 +89,8 @@ static int step_exec(struct seal *s)
     char *const argv[] = {name, flag, code, NULL};
     static char path[] = "PATH=/usr/local/bin:/usr/bin:/bin", home[] = "HOME=/workspace",
                 lang[] = "LANG=C.UTF-8", bytecode[] = "PYTHONDONTWRITEBYTECODE=1",
-                site[] = "PYTHONNOUSERSITE=1", bind[] = "LD_BIND_NOW=1"; /* once, not in each copy */
+                site[] = "PYTHONNOUSERSITE=1",
+                bind[] = "LD_BIND_NOW=1"; /* once, not in each copy */
     static char *const envp[] = {path, home, lang, bytecode, site, bind, NULL};
     _Static_assert(ZYGOTE_PROGRAM_FD == 5, "see the code above");
     if (seal_report(s, SEAL_DONE, 0, -1, NULL) < 0)

@@ -364,8 +364,6 @@ static void on_report(struct spawner *s, struct sandbox *sb)
         answer(s, &m, NULL, 0);
         sandbox_set_baseline(sb);
     }
-    if (sb->is_reaped && sb->child.pid == 0)
-        reap_strangers(s);
 }
 
 static void on_exit_of(struct spawner *s, struct sandbox *sb)
@@ -400,7 +398,8 @@ static void on_zygote(struct spawner *s, struct zygote *z, const struct pollfd *
     case ZYGOTE_NO_NEWS:
         break;
     case ZYGOTE_IS_READY:
-        m.sealed = (struct spawn_sealed){.layers = z->shell->layers, .host_uid = z->shell->plan.uid};
+        m.sealed =
+            (struct spawn_sealed){.layers = z->shell->layers, .host_uid = z->shell->plan.uid};
         answer(s, &m, NULL, 0);
         break;
     case ZYGOTE_FAILED:
@@ -438,6 +437,8 @@ static void tend_zygotes(struct spawner *s)
         struct zygote *z = *at, *next = z->next;
         if (z->state == ZYGOTE_ENDING)
             end_spare(s, zygote_take_spare(z));
+        if (zygote_is_closing(z))
+            reap_strangers(s);
         if (z->destroy_serial && z->is_reaped) {
             struct spawn_message m = reply_to(z->destroy_serial, SPAWN_DESTROY, z->id);
             m.stats.is_over = 1;
@@ -522,7 +523,7 @@ static int next_timeout_ms(const struct spawner *s)
     for (const struct zygote *z = s->zygotes; z; z = z->next) {
         if (z->state != ZYGOTE_ENDING)
             wait = MIN(wait, MAX((z->deadline_ns - now) / 1000000 + 1, 0));
-        else if (z->shell->is_reaped)
+        else if (zygote_is_closing(z))
             wait = MIN(wait, REMOVE_RETRY_MS);
     }
     return wait == INT32_MAX ? -1 : (int)wait;
@@ -585,8 +586,11 @@ static void turn(struct spawner *s, int signal_fd)
     check_deadlines(s);
     if (s->polls[0].revents)
         on_client(s);
-    if (s->polls[1].revents)
+    if (s->polls[1].revents) {
+        struct signalfd_siginfo drained;
+        (void)!read(signal_fd, &drained, sizeof(drained));
         s->is_stopping = true;
+    }
     if (s->is_stopping)
         stop_all(s);
     remove_ended(s);

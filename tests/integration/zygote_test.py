@@ -16,6 +16,7 @@ import tempfile
 import pytest
 
 import covetest
+import failclosed_test
 from covetest import wait_for
 from spawner_protocol_test import (CREATE, DESTROY, EXITED, FAILED, GUEST, GUEST_EXITED, GUEST_READY, INVALID, KILL,
                                    NOT_FOUND, SEALED, STATS, USUAL, ZYGOTE, Spawner, create_body, message)
@@ -418,6 +419,61 @@ def test_the_zygote_itself_has_no_power_over_the_host(host):
     group = f"/{covetest.CGROUP_PARENT}/"
     assert all(link.startswith(("/dev/null", "socket:", "/memfd:")) or group in link for link in links), links
     assert len([link for link in links if link.startswith("socket:")]) <= 4
+    host.end()
+
+
+# --- it fails closed ----------------------------------------------------------------------------
+
+
+# Calls of the sealing process that may fail with no effect on the seal.
+HARMLESS = {"close", "rseq"}
+
+
+class Watched:
+    """One sandbox, in whose sealing one call may fail: whether it was sealed, and how."""
+
+    def __init__(self, tracer, host, zygote, number, index=-1):
+        pid, = host.zygote_pids()
+        if number > 0:  # the spare of the one before must not be the one that is watched
+            wait_for(lambda: len(host.find("python3")) == 2, "a spare")
+        watcher = tracer.watch(pid, index)
+        answer = host.ask_warm(zygote, open_files=100 + number)  # which the spare does not fit
+        assert answer.failure is None, answer.failure
+        news = host.news(SEALED, answer.sandbox)
+        assert watcher.wait(PATIENCE) == 0
+        watcher.stdout.close()
+        self.calls, self.failure, self.report = tracer.calls(), news.failure, None
+        session = Session(answer)
+        if self.failure is None:
+            assert session.frame()[0] == READY
+            with session.begin((HERE / "sealreport.py").read_text()) as output:
+                assert session.finish() is None
+                self.report = json.loads(output.read())
+            self.report.pop("limits")
+            host.destroy(session)
+        else:
+            while session.frame():  # READY at most, from a sealed copy whose init did not come up
+                pass
+            session.close()
+
+
+def test_each_call_of_the_seal_fails_closed(host, tmp_path, is_long):
+    tracer = failclosed_test.Tracer(tmp_path)
+    zygote = host.zygote()
+    usual = Watched(tracer, host, zygote, 0)
+    names = [call.name for call in usual.calls]
+    assert names[-1] == "execveat" and {"unshare", "setresuid", "seccomp", "landlock_restrict_self", "clone"} <= set(names)
+    chosen = failclosed_test.choose("child", usual.calls, is_long)
+    wrong = []
+    for number, call in enumerate(chosen, 1):
+        one = Watched(tracer, host, zygote, number, call.index)
+        assert one.calls[call.index].name == call.name
+        if one.failure is None and call.name not in HARMLESS:
+            wrong.append(f"{call}: it was sealed")
+        elif one.report not in (None, usual.report):
+            wrong.append(f"{call}: sealed otherwise")
+    assert not wrong, "\n".join(wrong)
+    assert host.session(zygote).run("print(1)") == "1\n", "the zygote has lived through all of it"
     host.end()
 
 
