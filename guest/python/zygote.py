@@ -71,6 +71,8 @@ def refresh():
         modules["_ssl"].RAND_add(os.urandom(32), 32.0)
     if "uuid" in modules:
         modules["uuid"]._node = modules["uuid"]._last_timestamp = None
+    if "threading" in modules and hasattr(modules["threading"].main_thread(), "_set_native_id"):
+        modules["threading"].main_thread()._set_native_id()
     modules["__main__"] = types.ModuleType("__main__")
 
 
@@ -82,8 +84,9 @@ def main():
         kernel = prepare()
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     except BaseException as error:
+        sys.excepthook(*sys.exc_info())  # before the spawner hears of it, and ends us
         extension.report(False, f"zygote: {type(error).__name__}: {error}"[:90])
-        raise
+        os._exit(1)
     gc.collect()
     gc.freeze()
     extension.report(True, "")

@@ -123,9 +123,12 @@ static void add_v1(struct cgroup_tree *tree, const char *mount, const char *opti
  * root). Where we are alone in ours, as in a delegated scope, we step aside into a leaf. */
 static void enable_controllers(int dir_fd)
 {
+    char here[256];
+    if (!read_file(dir_fd, "cgroup.controllers", here, sizeof(here)))
+        return;
     for (int c = 0; c < CGROUP_CONTROLLER_COUNT; c++) {
         char word[32];
-        if (!v2_names[c])
+        if (!v2_names[c] || !has_word(here, v2_names[c], " \n"))
             continue;
         snprintf(word, sizeof(word), "+%s", v2_names[c]);
         write_file(dir_fd, "cgroup.subtree_control", word);
@@ -361,25 +364,35 @@ static int set_limits(const struct cgroup *cg, const struct cgroup_tree *tree,
 
 static bool kill_leftover(const struct cgroup_tree *tree, unsigned slot);
 
+/* False with EEXIST when something of that name is there; what was made then is gone again. */
+static bool make_groups(struct cgroup *cg, const struct cgroup_tree *tree)
+{
+    char name[CGROUP_NAME_BYTES];
+    slot_name(cg->slot, name);
+    for (size_t i = 0; i < tree->count; i++) {
+        if (mkdirat(tree->parent_fd[i], name, 0755) == 0)
+            cg->fd[i] = openat(tree->parent_fd[i], name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (cg->fd[i] >= 0)
+            continue;
+        int error = errno;
+        for (size_t made = 0; made < i; made++) {
+            unlinkat(tree->parent_fd[made], name, AT_REMOVEDIR);
+            close(cg->fd[made]);
+            cg->fd[made] = -1;
+        }
+        errno = error;
+        return false;
+    }
+    return true;
+}
+
 int cgroup_create(struct cgroup *cg, const struct cgroup_tree *tree, unsigned slot,
                   const struct spawn_limits *limits, struct error *err)
 {
-    char name[CGROUP_NAME_BYTES];
-    slot_name(slot, name);
     *cg = (struct cgroup){.slot = slot, .fd = {-1, -1, -1, -1, -1}};
-
-    for (size_t i = 0; i < tree->count; i++) {
-        int made = mkdirat(tree->parent_fd[i], name, 0755);
-        if (made < 0 && errno == EEXIST && kill_leftover(tree, slot))
-            made = mkdirat(tree->parent_fd[i], name, 0755);
-        if (made == 0)
-            cg->fd[i] = openat(tree->parent_fd[i], name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (cg->fd[i] < 0) {
-            error_sys(err, "make cgroup %u", slot);
-            cgroup_remove(cg, tree);
-            return -1;
-        }
-    }
+    if (!make_groups(cg, tree) &&
+        !(errno == EEXIST && kill_leftover(tree, slot) && make_groups(cg, tree)))
+        return error_sys(err, "make cgroup %u", slot);
     if (set_limits(cg, tree, limits, err) < 0) {
         cgroup_remove(cg, tree);
         return -1;

@@ -176,8 +176,8 @@ static int mount_dev(int root_fd)
 static int mount_pts(int root_fd)
 {
     static const struct setting settings[] = {{"ptmxmode", "0666"}, {"mode", "0620"}};
-    scoped_fd int pts = make_mount("devpts", settings, ARRAY_LEN(settings),
-                                   MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+    scoped_fd int pts =
+        make_mount("devpts", settings, ARRAY_LEN(settings), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
     return pts < 0 ? -1 : attach(pts, root_fd, "dev/pts");
 }
 

@@ -136,8 +136,8 @@ static int step_wait(struct seal *s)
 }
 
 /* Nobody can look into a process that is not dumpable. That holds for this one from here on: until
- * the exec because the zygote's memory is marked so, and afterwards because cove-init is a file that
- * cannot be read. */
+ * the exec because the zygote's memory is marked so, and afterwards because cove-init is a file
+ * that cannot be read. */
 static int step_fork(struct seal *s)
 {
     struct warm_seal *w = warm_of(s);
@@ -230,8 +230,7 @@ static __attribute__((noinline)) long clone_and_call(struct clone_args *args, vo
 
 enum seal_warm_side seal_warm(const struct seal_plan *plan, int report_fd)
 {
-    struct warm_seal w = {.seal = {.plan = plan, .report_fd = report_fd},
-                          .side = SEAL_WARM_ZYGOTE};
+    struct warm_seal w = {.seal = {.plan = plan, .report_fd = report_fd}, .side = SEAL_WARM_ZYGOTE};
     struct clone_args args = {.flags = CLONE_VM | CLONE_VFORK | CLONE_PARENT | CLONE_NEWPID};
     if (plan->entry.into_fd >= 0) {
         args.flags |= CLONE_INTO_CGROUP;

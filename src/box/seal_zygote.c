@@ -51,12 +51,13 @@ static int step_ids(struct seal *s)
     return setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0 ? -1 : 0;
 }
 
-/* Namespaces and mounts, ids, the bounding set, and the loopback interface of a sandbox. */
+/* Namespaces and mounts, ids, the bounding set, the loopback interface of a sandbox; and, where all
+ * have the uid that is root here, what the kernel wants of those who map it once more. */
 static int step_caps(struct seal *s)
 {
-    (void)s;
-    static const int kept[] = {CAP_SYS_ADMIN, CAP_SETUID, CAP_SETGID, CAP_SETPCAP, CAP_NET_ADMIN};
-    return caps_keep(kept, ARRAY_LEN(kept));
+    static const int kept[] = {CAP_SYS_ADMIN, CAP_SETUID,    CAP_SETGID,
+                               CAP_SETPCAP,   CAP_NET_ADMIN, CAP_SETFCAP};
+    return caps_keep(kept, ARRAY_LEN(kept) - (s->plan->has_own_uid ? 1 : 0));
 }
 
 static int step_fds(struct seal *s)
@@ -88,7 +89,8 @@ static int step_exec(struct seal *s)
     char *const argv[] = {name, flag, code, NULL};
     static char path[] = "PATH=/usr/local/bin:/usr/bin:/bin", home[] = "HOME=/workspace",
                 lang[] = "LANG=C.UTF-8", bytecode[] = "PYTHONDONTWRITEBYTECODE=1",
-                site[] = "PYTHONNOUSERSITE=1", bind[] = "LD_BIND_NOW=1"; /* once, not in each copy */
+                site[] = "PYTHONNOUSERSITE=1",
+                bind[] = "LD_BIND_NOW=1"; /* once, not in each copy */
     static char *const envp[] = {path, home, lang, bytecode, site, bind, NULL};
     _Static_assert(ZYGOTE_PROGRAM_FD == 5, "see the code above");
     if (seal_report(s, SEAL_DONE, 0, -1, NULL) < 0)

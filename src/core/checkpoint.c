@@ -98,7 +98,8 @@ static void end_work(struct session *s, const struct error *err)
     s->work = (struct checkpoint_work){0};
     bool is_new = find(s, work.target->info.id) == NULL;
     work.target->info.took_ms = (double)(clock_now_ns() - work.start_ns) / 1e6;
-    work.fn(work.ctx, err ? NULL : &work.target->info, err);
+    if (work.fn)
+        work.fn(work.ctx, err ? NULL : &work.target->info, err);
     if (is_new)
         free_checkpoint(work.target);
 }

@@ -87,7 +87,7 @@ struct session {
     bool is_creating; /* the spawner owes us a sandbox */
     bool is_sealed;
     bool is_warm;     /* its interpreter is made with it, by a zygote */
-    bool kernel_runs; /* started, and its end not told yet */
+    bool kernel_runs; /* asked to start, and its end not told yet */
     bool wants_reset;
     bool has_destroyed;
 

@@ -16,7 +16,7 @@
 #define HOST_STORES_MAX 4
 
 enum host_zygote_file { HOST_ZYGOTE_MODULE, HOST_ZYGOTE_PROGRAM, HOST_ZYGOTE_FILES };
-#define HOST_VEILS_MAX  64 /* images in use at a time; the oldest makes room */
+#define HOST_VEILS_MAX 64 /* images in use at a time; the oldest makes room */
 
 /* From the command line of whoever started us; a client cannot change it. */
 struct host_options {
@@ -44,9 +44,10 @@ struct host {
         int fd;
     } veils[HOST_VEILS_MAX];
     size_t veil_count;
-    int own_dir_fd; /* where this program lies, and the others of Cove's */
-    int init_fd;    /* cove-init, sealed in memory */
-    int zygote_fds[HOST_ZYGOTE_FILES]; /* the same of what makes a python a zygote; -1: not loaded */
+    int own_dir_fd;                    /* where this program lies, and the others of Cove's */
+    int init_fd;                       /* cove-init, sealed in memory */
+    int zygote_fds[HOST_ZYGOTE_FILES]; /* the same of what makes a python a zygote; -1: not loaded
+                                        */
     struct sock_filter filter[SECCOMP_FILTER_MAX];
     size_t filter_len;
     uint64_t next_id;

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -340,6 +341,35 @@ static void on_client(struct spawner *s)
 
 /* --- what sandboxes do ----------------------------------------------------------------------- */
 
+static bool is_known(const struct spawner *s, pid_t pid)
+{
+    for (const struct sandbox *sb = s->sandboxes; sb; sb = sb->next) {
+        if (sb->child.pid == pid)
+            return true;
+    }
+    for (const struct zygote *z = s->zygotes; z; z = z->next) {
+        if (z->process.pid == pid || z->shell->child.pid == pid)
+            return true;
+    }
+    return false;
+}
+
+/* A process that a zygote has made is our child. If it was killed before its first word, by the
+ * lack of memory perhaps, nobody knows of it; but it would keep its pid namespace from ending. */
+static void reap_strangers(const struct spawner *s)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", getpid());
+    FILE *list = fopen(path, "re");
+    siginfo_t info;
+    for (int pid; list && fscanf(list, "%d", &pid) == 1;) {
+        if (!is_known(s, pid))
+            waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG);
+    }
+    if (list)
+        fclose(list);
+}
+
 static void on_report(struct spawner *s, struct sandbox *sb)
 {
     struct spawn_message m = {.verb = SPAWN_SEALED, .sandbox = sb->id};
@@ -430,6 +460,8 @@ static void tend_zygotes(struct spawner *s)
         struct zygote *z = *at, *next = z->next;
         if (z->state == ZYGOTE_ENDING)
             end_spare(s, zygote_take_spare(z));
+        if (zygote_is_closing(z))
+            reap_strangers(s);
         if (z->destroy_serial && z->is_reaped) {
             struct spawn_message m = reply_to(z->destroy_serial, SPAWN_DESTROY, z->id);
             m.stats.is_over = 1;
@@ -514,7 +546,7 @@ static int next_timeout_ms(const struct spawner *s)
     for (const struct zygote *z = s->zygotes; z; z = z->next) {
         if (z->state != ZYGOTE_ENDING)
             wait = MIN(wait, MAX((z->deadline_ns - now) / 1000000 + 1, 0));
-        else if (z->shell->is_reaped)
+        else if (zygote_is_closing(z))
             wait = MIN(wait, REMOVE_RETRY_MS);
     }
     return wait == INT32_MAX ? -1 : (int)wait;
@@ -577,8 +609,11 @@ static void turn(struct spawner *s, int signal_fd)
     check_deadlines(s);
     if (s->polls[0].revents)
         on_client(s);
-    if (s->polls[1].revents)
+    if (s->polls[1].revents) {
+        struct signalfd_siginfo drained;
+        (void)!read(signal_fd, &drained, sizeof(drained));
         s->is_stopping = true;
+    }
     if (s->is_stopping)
         stop_all(s);
     remove_ended(s);

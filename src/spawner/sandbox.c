@@ -173,19 +173,16 @@ static int send_request(struct sandbox *sb, int zygote_fd, int report_fd, struct
     return 0;
 }
 
-/* The zygote clones and makes namespaces while the storage is made here. */
+/* The request comes last: behind it there may be a process, and no way back that is short. */
 static int build_warm(struct sandbox *sb, int zygote_fd, struct error *err)
 {
     scoped_fd int report_fd = -1;
     if (make_pair(&sb->channel_fd, &sb->plan.channel_fd, err) < 0 ||
         cgroup_give(&sb->cgroup, sb->tree, sb->shell->plan.uid, err) < 0 ||
         seal_open_report(&sb->child.report_fd, &report_fd, err) < 0 ||
-        send_request(sb, zygote_fd, report_fd, err) < 0)
+        prepare_storage(sb, err) < 0 || seal_give_root(&sb->child, &sb->root, err) < 0)
         return -1;
-    /* What goes wrong from here on is told by the report socket. */
-    if (prepare_storage(sb, err) < 0 || seal_give_root(&sb->child, &sb->root, err) < 0)
-        return -1;
-    return 0;
+    return send_request(sb, zygote_fd, report_fd, err);
 }
 
 static void leave_slot(struct sandbox *sb, struct host *host)
@@ -431,11 +428,12 @@ void sandbox_read_stats(struct sandbox *sb, struct spawn_stats *out)
 
 void sandbox_kill(struct sandbox *sb)
 {
-    if (sb->is_reaped)
+    /* One that has not said its first word yet is killed when it does: killed before, it would be a
+     * child of ours that we do not know. */
+    if (sb->is_reaped || sb->child.pid == 0)
         return;
     /* The end of its pid 1 takes the whole pid namespace; the cgroup is the second hand. */
-    if (sb->child.pid_fd >= 0)
-        syscall(SYS_pidfd_send_signal, sb->child.pid_fd, SIGKILL, NULL, 0);
+    syscall(SYS_pidfd_send_signal, sb->child.pid_fd, SIGKILL, NULL, 0);
     cgroup_kill(&sb->cgroup, sb->tree);
 }
 

@@ -163,7 +163,8 @@ enum zygote_news zygote_on_poll(struct zygote *z, struct host *host,
     if (polls[0].revents && z->state == ZYGOTE_SHELL)
         return on_shell(z, host, failure);
     if (polls[0].revents)
-        sandbox_on_exit(z->shell); /* its processes are killed with it; our end of the socket tells */
+        sandbox_on_exit(
+            z->shell); /* its processes are killed with it; our end of the socket tells */
     if (polls[1].revents && z->process.report_fd >= 0)
         news = on_word(z, host, failure);
     else if (polls[1].revents)
@@ -229,6 +230,11 @@ void zygote_end(struct zygote *z)
     close_fd(&z->process.report_fd);
     if (!z->is_reaped)
         syscall(SYS_pidfd_send_signal, z->process.pid_fd, SIGKILL, NULL, 0);
+}
+
+bool zygote_is_closing(const struct zygote *z)
+{
+    return z->state == ZYGOTE_ENDING && z->shell->state == SANDBOX_ENDING;
 }
 
 bool zygote_try_remove(struct zygote *z, struct host *host)

@@ -30,7 +30,7 @@ struct zygote {
     uint8_t image[SPAWN_DIGEST_BYTES];
     struct sandbox *shell;
     struct seal_child process;
-    bool is_reaped;              /* also before it was born */
+    bool is_reaped;            /* also before it was born */
     int fds[SPAWN_ZYGOTE_FDS]; /* the client's, until it has started */
     int64_t deadline_ns;       /* for being ready, then of its life */
     uint32_t destroy_serial;   /* 0: nobody waits for the end */
@@ -63,6 +63,9 @@ void zygote_refill(struct zygote *z, struct host *host);
 
 /* The spare of a zygote that ends, or that fits no more; the caller's to remove, or NULL. */
 struct sandbox *zygote_take_spare(struct zygote *z);
+
+/* Whether its pid namespace is about to end, which it does when every process in it is reaped. */
+bool zygote_is_closing(const struct zygote *z);
 
 /* One try to remove what is left; true when all is gone and `z` was freed. */
 bool zygote_try_remove(struct zygote *z, struct host *host);

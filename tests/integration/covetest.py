@@ -132,8 +132,9 @@ def public_build():
     """The programs where an ordinary user can read them; removed by the session's fixture."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="cove-test-"))
     folder.chmod(0o755)
-    for name in ("cove", "cove-spawner", "cove-init"):
-        shutil.copy(BUILD / name, folder / name)
+    for name in ("cove", "cove-spawner", "cove-init", "cove_zygote.so", "zygote.py"):
+        if (BUILD / name).exists():  # the zygote is not in every build
+            shutil.copy(BUILD / name, folder / name)
     return folder
 
 
@@ -223,7 +224,7 @@ def sandboxed(parent=CGROUP_PARENT):
         if is_in_group(pid, parent):
             found.append(pid)
         elif any(uid in SANDBOX_UIDS for uid in uids_of(pid)):
-            foreign = any(re.search(r"/cove[^/]*/\d+$", path) for path in groups_of(pid).values())
+            foreign = any(re.search(r"/cove[^/]*(/\d+)+$", path) for path in groups_of(pid).values())
             if not foreign and is_alive(pid):
                 found.append(pid)
     return found

@@ -8,6 +8,8 @@
  *   child   who is cloned into a pid namespace, from its first call to the exec of cove-init
  *   start   the spawner, from its first signalfd4() until it waits for a request
  *   create  the spawner, from the second request until it has answered
+ *   warm    as child, but cloned by a zygote that runs: its pid stands in place of PROGRAM. Says so
+ *           on standard output when it watches, and ends with the child's seal
  * Each call becomes a line of LOG: index, number, fd's file, texts among the arguments. INDEX -1
  * only lists. */
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -32,10 +34,10 @@
     (PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC | PTRACE_O_TRACEFORK |         \
      PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE)
 
-static enum { CHILD, START, CREATE } role;
+static enum { CHILD, START, CREATE, WARM } role;
 static int wanted, error_number;
 static FILE *log_file;
-static pid_t spawner, target; /* target: whose calls are counted; 0 = not born yet */
+static pid_t spawner, zygote, target; /* target: whose calls are counted; 0 = not born yet */
 static int next_index;
 static int requests; /* that the spawner has taken */
 static bool is_counting, is_over, is_failing;
@@ -184,12 +186,9 @@ static bool is_in_pid_namespace(pid_t pid)
     return found;
 }
 
-static void on_new(pid_t pid)
+static void on_born(pid_t pid)
 {
-    int status;
-    if (waitpid(pid, &status, __WALL) < 0)
-        die("wait for a new process");
-    if (role == CHILD && target == 0 && is_in_pid_namespace(pid)) {
+    if ((role == CHILD || role == WARM) && target == 0 && is_in_pid_namespace(pid)) {
         target = pid;
         is_counting = true;
         resume(pid, 0);
@@ -198,15 +197,32 @@ static void on_new(pid_t pid)
     }
 }
 
+static void on_new(pid_t pid)
+{
+    int status;
+    if (waitpid(pid, &status, __WALL) < 0)
+        die("wait for a new process");
+    on_born(pid);
+}
+
 static void on_event(pid_t pid, int event)
 {
     unsigned long message = 0;
+    if (role == WARM && event != PTRACE_EVENT_EXEC) {
+        /* Whoever was attached, and not traced from its start, has new children say so themselves.
+         */
+        if (event == PTRACE_EVENT_STOP && pid != zygote && pid != target)
+            on_born(pid);
+        else
+            resume(pid, 0);
+        return;
+    }
     if (event == PTRACE_EVENT_EXEC) {
-        if (role == CHILD && pid == target) {
+        if ((role == CHILD || role == WARM) && pid == target) {
             release(pid);
             return;
         }
-        if (role != CHILD)
+        if (role == START || role == CREATE)
             target = pid; /* the spawner's own calls begin */
     } else if (ptrace(PTRACE_GETEVENTMSG, pid, NULL, &message) == 0) {
         on_new((pid_t)message);
@@ -243,16 +259,48 @@ static pid_t start(char **argv)
     return pid;
 }
 
+static pid_t attach(const char *number)
+{
+    pid_t pid = atoi(number);
+    if (ptrace(PTRACE_SEIZE, pid, NULL, (void *)(long)(OPTIONS & ~PTRACE_O_EXITKILL)) < 0)
+        die("attach");
+    puts("watching");
+    fflush(stdout);
+    return pid;
+}
+
+static int watch_zygote(const char *number)
+{
+    zygote = attach(number);
+    while (target >= 0) {
+        int status;
+        pid_t pid = waitpid(-1, &status, __WALL);
+        if (pid < 0)
+            return 98;
+        if (WIFSTOPPED(status))
+            on_stop(pid, status);
+        else if (pid == target || pid == zygote)
+            target = -1;
+    }
+    return 0; /* and lets go of the zygote */
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 6)
         return 99;
-    role = strcmp(argv[1], "child") == 0 ? CHILD : strcmp(argv[1], "start") == 0 ? START : CREATE;
+    static const char *const roles[] = {"child", "start", "create", "warm"};
+    for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++) {
+        if (strcmp(argv[1], roles[i]) == 0)
+            role = (typeof(role))i;
+    }
     wanted = atoi(argv[2]);
     error_number = atoi(argv[3]);
     log_file = fopen(argv[4], "we");
     if (!log_file)
         die(argv[4]);
+    if (role == WARM)
+        return watch_zygote(argv[5]);
     spawner = start(argv + 5);
     resume(spawner, 0);
     for (;;) {

@@ -111,6 +111,16 @@ class Tracer:
                                 capture_output=True, check=True).stdout
         self.names = {int(number): name for name, number in re.findall(r"#define __NR_(\w+) (\d+)\n", macros)}
 
+    def watch(self, zygote_pid, index=-1):
+        """Lets one call of the next process that this zygote clones fail; answers the tracer, at work."""
+        watcher = subprocess.Popen([self.program, "warm", str(index), str(EPERM), self.folder / "log", str(zygote_pid)],
+                                   stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        assert watcher.stdout.readline() == b"watching\n"
+        return watcher
+
+    def calls(self):
+        return [Call(text, self.names) for text in read_text(self.folder / "log").splitlines()]
+
     def run(self, role, index=-1):
         log, wrapper = self.folder / "log", self.folder / "spawner"
         log.unlink(missing_ok=True)
@@ -124,8 +134,7 @@ class Tracer:
             _, stderr = process.communicate(timeout=PATIENCE)
         finally:
             process.kill()
-        calls = [Call(text, self.names) for text in read_text(log).splitlines()]
-        return Outcome(calls, report, process.returncode, stderr.decode(errors="replace"))
+        return Outcome(self.calls(), report, process.returncode, stderr.decode(errors="replace"))
 
 
 def first_line(process):

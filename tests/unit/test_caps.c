@@ -95,11 +95,45 @@ static void test_no_power(void **state)
     assert_int_equal(in_child(drop_without_power), 0);
 }
 
+/* Of /proc/self/status. */
+static unsigned long long read_set(const char *name)
+{
+    char line[256];
+    unsigned long long set = ~0ull;
+    FILE *status = fopen("/proc/self/status", "re");
+    while (status && fgets(line, sizeof(line), status)) {
+        if (strncmp(line, name, strlen(name)) == 0)
+            sscanf(line + strlen(name), " %llx", &set);
+    }
+    if (status)
+        fclose(status);
+    return set;
+}
+
+static int keep_two(void)
+{
+    static const int kept[] = {CAP_SETUID, CAP_BPF};
+    const unsigned long long wanted = 1ull << CAP_SETUID | 1ull << CAP_BPF;
+    if (caps_keep(kept, ARRAY_LEN(kept)) < 0)
+        return 1;
+    if (read_set("CapPrm:") != wanted || read_set("CapEff:") != wanted)
+        return 2;
+    return read_set("CapBnd:") == wanted && is_empty("CapInh:") ? 0 : 3;
+}
+
+static void test_keep(void **state)
+{
+    (void)state;
+    need_root();
+    assert_int_equal(in_child(keep_two), 0);
+}
+
 int main(void)
 {
     struct check check = {.count = 0};
     check_one(&check, "every set is empty in the end", test_all);
     check_one(&check, "a bounding set that was kept is an error", test_bounding_kept);
     check_one(&check, "without the right to drop them it is an error", test_no_power);
+    check_one(&check, "all but some go, out of the bounding set too", test_keep);
     return check_run(&check, "caps");
 }

@@ -370,6 +370,47 @@ static void test_no_tree(void **state)
     assert_true(cgroup_remove(&cg, &none));
 }
 
+#define ZYGOTE_SLOT 4243
+#define ZYGOTE_UID  1900004243u
+
+static bool is_owned_by(int dir_fd, const char *file, uid_t uid)
+{
+    struct stat st;
+    return fstatat(dir_fd, file, &st, 0) == 0 && st.st_uid == uid;
+}
+
+static void test_nest(void **state)
+{
+    (void)state;
+    struct world w;
+    struct cgroup_tree nest;
+    struct cgroup cg;
+    struct error err = {.msg = ""};
+    world_open(&w);
+    int at = w.tree.where[CGROUP_UNIFIED];
+    if (at < 0) {
+        world_close(&w);
+        check_skip("no version 2 tree");
+    }
+    assert_int_equal(cgroup_tree_nest(&nest, &w.tree, ZYGOTE_SLOT, ZYGOTE_UID, &err), 0);
+    assert_true(is_owned_by(nest.parent_fd[at], "cgroup.procs", ZYGOTE_UID));
+    assert_true(is_owned_by(nest.parent_fd[at], "cgroup.subtree_control", 0));
+    assert_int_equal(cgroup_create(&cg, &nest, SLOT, &limits, &err), 0);
+    assert_true(is_owned_by(cg.fd[at], "cgroup.procs", 0));
+    assert_int_equal(cgroup_give(&cg, &nest, ZYGOTE_UID, &err), 0);
+    assert_true(is_owned_by(cg.fd[at], "cgroup.procs", ZYGOTE_UID));
+    assert_int_equal(faccessat(w.tree.parent_fd[at], "4243/4242/cgroup.procs", F_OK, 0), 0);
+
+    /* Left as a crash leaves it, all of it goes with the zygote's slot. */
+    struct cgroup again;
+    assert_int_equal(cgroup_create(&again, &w.tree, ZYGOTE_SLOT, &limits, &err), 0);
+    assert_int_equal(faccessat(w.tree.parent_fd[at], "4243/4242", F_OK, 0), -1);
+    assert_true(cgroup_remove(&again, &w.tree));
+    cgroup_tree_unnest(&nest, &w.tree, ZYGOTE_SLOT);
+    assert_true(cgroup_remove(&cg, &w.tree));
+    world_close(&w);
+}
+
 int main(void)
 {
     struct check check = {.count = 0};
@@ -382,5 +423,6 @@ int main(void)
     check_one(&check, "impossible pids are never killed", test_never_killed);
     check_one(&check, "only slots are found", test_other_names);
     check_one(&check, "without cgroups nothing is made, and nothing fails", test_no_tree);
+    check_one(&check, "a zygote's groups lie in one that it may clone into", test_nest);
     return check_run(&check, "cgroup");
 }

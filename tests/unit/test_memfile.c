@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -73,6 +74,18 @@ static void test_runs(void **state)
     close(fd);
 }
 
+static void test_unreadable(void **state)
+{
+    (void)state;
+    struct error err;
+    struct stat st;
+    int fd = -1;
+    assert_int_equal(memfile_load(&fd, AT_FDCWD, "/bin/true", 0111, &err), 0);
+    assert_int_equal(fstat(fd, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0111);
+    close(fd);
+}
+
 static void test_missing(void **state)
 {
     (void)state;
@@ -89,6 +102,7 @@ int main(void)
     check_one(&check, "the content is the file's", test_copy);
     check_one(&check, "nobody can write, cut, grow, map or unseal it", test_sealed);
     check_one(&check, "it runs", test_runs);
+    check_one(&check, "it can be executed and not read", test_unreadable);
     check_one(&check, "a missing file is an error", test_missing);
     return check_run(&check, "memfile");
 }

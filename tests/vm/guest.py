@@ -232,12 +232,39 @@ def check_killed(check):
         expect(is_running, f"it ended by itself: {err.read()[-300:]!r}")
 
 
+WARM_CODE = """
+import os
+fields = dict(line.split(":", 1) for line in open("/proc/self/status") if ":" in line)
+print(os.getuid(), os.getpid(), *(fields[n].strip() for n in ("NoNewPrivs", "Seccomp")), int(fields["CapBnd"], 16))
+"""
+
+
+def check_warm(check):
+    run_dir = tempfile.mkdtemp(prefix="run-", dir="/tmp")
+    if check.who != machines.ROOT:
+        user = pwd.getpwnam("cove")
+        os.chown(run_dir, user.pw_uid, user.pw_gid)
+    done = subprocess.run(
+        ["python3", "-B", "/payload/warm_client.py", "/payload/bin/cove-spawner", "/payload/kernel.py", WARM_CODE,
+         "--store", "/var/lib/cove/images", "--run-dir", run_dir, *check.options],
+        env=environment(check.who), preexec_fn=become(check.who), stdin=subprocess.DEVNULL, capture_output=True,
+        text=True, timeout=4 * SLOWNESS_S)
+    result = parse(done, "warm_client")
+    if check.failure:
+        expect(check.failure in (result["failure"] or ""), f"ended as {result}; {done.stderr[-500:]!r}")
+        return
+    expect(result["failure"] is None and result["status"] == 0, f"ended as {result}; {done.stderr[-500:]!r}")
+    outputs = [made["output"] for made in result["made"]]
+    expect(outputs == ["1000 2 1 2 0\n"] * 3, f"ended as {result}")
+
+
 KINDS = {
     machines.Doctor: (check_doctor, lambda c: f"doctor says {c.tier or 'no tier'}"
                       + (f" without {', '.join(c.missing)}" if c.missing else "")),
     machines.Run: (check_run, lambda c: " ".join(
         [c.title, *(o for o in c.options if o == "--allow-degraded")])),
     machines.Refused: (check_refused, lambda c: " ".join(["run is refused", *c.options])),
+    machines.Warm: (check_warm, lambda c: f"no zygote: {c.failure}" if c.failure else "a zygote makes sandboxes"),
     machines.Killed: (check_killed, lambda c: "nothing is left when cove is killed"),
 }
 

@@ -60,6 +60,15 @@ class Killed:
 
 
 @dataclasses.dataclass(frozen=True)
+class Warm:
+    """A zygote makes sandboxes; or there is none here, and the spawner says why."""
+
+    who: str
+    failure: str | None = None  # a part of it
+    options: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
 class Machine:
     name: str
     checks: tuple
@@ -224,6 +233,11 @@ MACHINES = (
         disk_filler(DELEGATED),
         Killed(DELEGATED),
     )),
+    Machine("zygote", checks=(
+        Warm(ROOT),
+        Warm(USER),
+        Warm(DELEGATED),
+    )),
     Machine("libraries", is_long=True, checks=(
         Run(ROOT, "draws a figure", FIGURE, timeout_s=240, stdout="b'\\x89PNG'\n"),
     )),
@@ -234,11 +248,13 @@ MACHINES = (
     Machine("no-userns", append="sysctl.user.max_user_namespaces=0", checks=(
         Doctor(ROOT, "T1", missing=(USERNS,)),
         prints_one(ROOT),
+        Warm(ROOT, failure="zygote: user namespace"),
         *lacking(USER, None, USERNS),
     )),
     Machine("no-userns-for-users", append="sysctl.kernel.unprivileged_userns_clone=0", checks=(
         Doctor(ROOT, "T1"),
         prints_one(ROOT),
+        Warm(ROOT, failure="user namespace"),
         *lacking(USER, None, USERNS),
     )),
     Machine("no-memory-cgroup", append="cgroup_disable=memory", checks=(
