@@ -57,6 +57,7 @@ static void reap(void *ctx)
         siginfo_t info = {0};
         if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG) < 0 || info.si_pid == 0)
             return;
+        init_forget_dying(info.si_pid);
         if (info.si_pid == in->program) {
             in->program = 0;
             tell_exit(&info);
@@ -106,8 +107,10 @@ static void start_worker(struct init *in, const struct guest_message *m, const i
         tell_value(GUEST_FILES_DONE, init_files(m, fds[0], fds[1]));
         return;
     }
-    if (m->value == GUEST_FILES_SAVE)
+    if (m->value == GUEST_FILES_SAVE) {
+        init_wait_for_dying();
         reap(in);
+    }
     if (m->value == GUEST_FILES_SAVE && !in->worker && !is_alone(in)) {
         tell_value(GUEST_FILES_DONE, ECHILD);
         return;
