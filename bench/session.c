@@ -446,6 +446,7 @@ static void measure_checkpoint(size_t count, const char *const *modules)
             die("checkpoint");
         wait_for_checkpoint(seat);
         add_figure(&stall, start);
+        let_run(50); /* nobody goes back at once, and the copy forks in advance meanwhile */
         start = clock_now_ns();
         if (session_rollback(seat->session, "one", on_checkpoint, seat, &error) < 0)
             die("rollback");
@@ -459,7 +460,7 @@ static void measure_checkpoint(size_t count, const char *const *modules)
         if (session_drop_checkpoint(seat->session, "one", on_checkpoint, seat, &error) < 0)
             die("delete");
         wait_for_checkpoint(seat);
-        let_run(20); /* the old interpreter's end is nobody's wait any more, and none of the next */
+        let_run(50);
     }
     tell_figures("checkpoint", &stall);
     tell_figures("rollback", &back);

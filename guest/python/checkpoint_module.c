@@ -320,50 +320,128 @@ static bool settle_kernel(int fd, int copy_fd, int channel_fd)
     return chdir(saved.directory) == 0 || chdir("/workspace") == 0;
 }
 
-/* The fd that came with a request, or -1: what else is no request. */
-static int receive(int copy_fd)
+/* What is asked for, and the fd that came with it or -1. Who asks no more ends us. */
+static char receive(int from, int *fd)
 {
-    char byte;
+    char order;
     union {
         struct cmsghdr header;
         char space[CMSG_SPACE(sizeof(int))];
     } rights;
-    struct iovec bytes = {&byte, 1};
+    struct iovec bytes = {&order, 1};
     struct msghdr m = {.msg_iov = &bytes,
                        .msg_iovlen = 1,
                        .msg_control = &rights,
                        .msg_controllen = sizeof(rights)};
     ssize_t n;
     do
-        n = recvmsg(copy_fd, &m, MSG_CMSG_CLOEXEC);
+        n = recvmsg(from, &m, MSG_CMSG_CLOEXEC);
     while (n < 0 && errno == EINTR);
     if (n <= 0)
-        _exit(0); /* nobody wants this checkpoint any more */
-    int fd = -1;
+        _exit(0);
     struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    *fd = -1;
     if (c && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
-        memcpy(&fd, CMSG_DATA(c), sizeof(fd));
-    return fd;
+        memcpy(fd, CMSG_DATA(c), sizeof(*fd));
+    return order;
+}
+
+static bool pass_on(int to, int fd)
+{
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(sizeof(int))];
+    } rights = {.header = {.cmsg_level = SOL_SOCKET,
+                           .cmsg_type = SCM_RIGHTS,
+                           .cmsg_len = CMSG_LEN(sizeof(int))}};
+    char order = KERNEL_COPY_BEAR;
+    struct iovec bytes = {&order, 1};
+    struct msghdr m = {.msg_iov = &bytes,
+                       .msg_iovlen = 1,
+                       .msg_control = &rights,
+                       .msg_controllen = sizeof(rights)};
+    memcpy(CMSG_DATA(&rights.header), &fd, sizeof(fd));
+    return sendmsg(to, &m, MSG_NOSIGNAL) == 1;
+}
+
+/* A copy, and the fork that it has made in advance: when it is needed, it only has to wake up. */
+struct copy {
+    int fd;         /* the channel */
+    int channel_fd; /* where its kernels have theirs */
+    int *tid;
+    int32_t spare; /* 0: none */
+    int spare_fd;
+};
+
+static void drop_spare(struct copy *c)
+{
+    if (c->spare)
+        close(c->spare_fd);
+    c->spare = 0;
+}
+
+/* True in the kernel that the spare has become. */
+static bool make_spare(struct copy *c)
+{
+    int pair[2], fd = -1;
+    drop_spare(c);
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return false;
+    long pid = clone_sibling(c->tid);
+    if (pid != 0) {
+        close(pair[1]);
+        if (pid < 0)
+            close(pair[0]);
+        c->spare = pid < 0 ? 0 : (int32_t)pid;
+        c->spare_fd = pair[0];
+        return false;
+    }
+    close(c->fd); /* or nobody would see the copy's end */
+    close(pair[0]);
+    prctl(PR_SET_NAME, "cove-spare");
+    while (fd < 0)
+        receive(pair[1], &fd);
+    if (!settle_kernel(fd, pair[1], c->channel_fd))
+        _exit(1);
+    return true;
+}
+
+/* True in the kernel; -errno or its pid in *pid for the copy. */
+static bool bear(struct copy *c, int fd, int32_t *pid)
+{
+    if (c->spare && pass_on(c->spare_fd, fd)) {
+        *pid = c->spare;
+        drop_spare(c);
+        return false;
+    }
+    drop_spare(c); /* it was killed */
+    long made = clone_sibling(c->tid);
+    *pid = made < 0 ? -errno : (int32_t)made;
+    if (made == 0 && !settle_kernel(fd, c->fd, c->channel_fd))
+        _exit(1);
+    return made == 0;
 }
 
 /* Returns in each kernel that it bears, and nowhere else. */
 static void be_copy(int copy_fd, int channel_fd, int *tid)
 {
+    struct copy c = {.fd = copy_fd, .channel_fd = channel_fd, .tid = tid};
     if (!settle_copy(channel_fd))
         _exit(1);
     for (;;) {
-        int fd = receive(copy_fd);
-        if (fd < 0)
-            continue;
-        long pid = clone_sibling(tid);
-        if (pid == 0) {
-            if (!settle_kernel(fd, copy_fd, channel_fd))
-                _exit(1);
+        int fd;
+        struct kernel_copy_answer answer = {0};
+        char order = receive(copy_fd, &fd);
+        if (order == KERNEL_COPY_BEAR && fd >= 0 && bear(&c, fd, &answer.pid))
             return;
-        }
-        struct kernel_copy_answer answer = {.pid = pid < 0 ? -errno : (int32_t)pid};
-        close(fd);
-        if (send(copy_fd, &answer, sizeof(answer), MSG_NOSIGNAL) < 0)
+        if (order == KERNEL_COPY_SPARE && make_spare(&c))
+            return;
+        if (fd >= 0)
+            close(fd);
+        if (order == KERNEL_COPY_DROP)
+            drop_spare(&c);
+        answer.spare = c.spare;
+        if (order != KERNEL_COPY_DROP && send(copy_fd, &answer, sizeof(answer), MSG_NOSIGNAL) < 0)
             _exit(0);
     }
 }

@@ -28,10 +28,15 @@ static void keep_copies(struct session *s)
 {
     int32_t pids[GUEST_KEEP_MAX];
     size_t count = 0;
-    _Static_assert(SESSION_CHECKPOINTS_MAX <= GUEST_KEEP_MAX, "every copy can be kept");
+    _Static_assert(3 * SESSION_CHECKPOINTS_MAX <= GUEST_KEEP_MAX, "every copy can be kept");
     for (size_t i = 0; i < s->checkpoint_count; i++) {
-        if (!s->checkpoints[i]->info.is_lost)
-            pids[count++] = s->checkpoints[i]->pid;
+        const struct checkpoint *c = s->checkpoints[i];
+        if (!c->info.is_lost)
+            pids[count++] = c->pid;
+        if (c->spare)
+            pids[count++] = c->spare;
+        if (c->dropped)
+            pids[count++] = c->dropped;
     }
     if (s->guest)
         guest_keep(s->guest, pids, count);
@@ -43,6 +48,45 @@ static void let_go(struct checkpoint *c)
     loop_watch_free(take_ptr(&c->watch));
     scoped_close_fd(&c->fd);
     c->fd = -1;
+}
+
+static void tell_copy(struct checkpoint *c, char order)
+{
+    if (c->fd >= 0)
+        (void)!fd_send(c->fd, &order, 1, NULL, 0); /* its end is told by the watch */
+}
+
+static int32_t take_pid(int32_t *pid)
+{
+    int32_t taken = *pid;
+    *pid = 0;
+    return taken;
+}
+
+/* The last one that was made or gone back to is likely the next to go back to: it has a fork ready.
+ * The others do without. */
+static void prepare_spare(struct session *s, struct checkpoint *next)
+{
+    for (size_t i = 0; i < s->checkpoint_count; i++) {
+        struct checkpoint *c = s->checkpoints[i];
+        if (c != next && c->spare) {
+            tell_copy(c, KERNEL_COPY_DROP);
+            c->dropped = take_pid(&c->spare);
+        }
+    }
+    next->owes_spare = !next->info.is_lost;
+    next->spare = 0;
+    tell_copy(next, KERNEL_COPY_SPARE);
+    keep_copies(s);
+}
+
+static bool is_spare_owed(const struct session *s)
+{
+    for (size_t i = 0; i < s->checkpoint_count; i++) {
+        if (s->checkpoints[i]->owes_spare)
+            return true;
+    }
+    return false;
 }
 
 static void free_checkpoint(struct checkpoint *c)
@@ -107,7 +151,7 @@ static void end_work(struct session *s, const struct error *err)
 /* Of one that was not saved whole nothing stays but, until the sandbox ends, files of its copy. */
 void checkpoint_abort(struct session *s, const struct error *err)
 {
-    if (s->work.step == CHECKPOINT_SAVE) {
+    if (s->work.step == CHECKPOINT_WAIT || s->work.step == CHECKPOINT_SAVE) {
         s->checkpoint_count--;
         let_go(s->work.target);
         keep_copies(s);
@@ -131,21 +175,53 @@ static void fail_rollback(struct session *s, const struct error *err)
     session_fail(s, err);
 }
 
+/* A copy that does not answer, stopped by the code perhaps, shall not be waited for again. */
+static void lose_silent(struct session *s)
+{
+    for (size_t i = 0; i < s->checkpoint_count; i++) {
+        struct checkpoint *c = s->checkpoints[i];
+        if (c->owes_spare) {
+            let_go(c);
+            c->info.is_lost = true;
+            c->owes_spare = false;
+        }
+    }
+    keep_copies(s);
+}
+
 static void on_rollback_late(void *ctx)
 {
     struct error err;
+    lose_silent(ctx);
     error_set(&err, ERROR_TIMEOUT, "the rollback was not done within %d s", ROLLBACK_MS / 1000);
     fail_rollback(ctx, &err);
 }
 
+static void save(struct session *s);
+static void kill_all(struct session *s);
+
 /* --- what a copy says ------------------------------------------------------------------------ */
+
+static void on_spare(struct checkpoint *c, int32_t pid)
+{
+    struct session *s = c->session;
+    c->owes_spare = false;
+    c->spare = pid > 1 ? pid : 0;
+    keep_copies(s);
+    if (is_spare_owed(s))
+        return;
+    if (s->work.step == CHECKPOINT_WAIT)
+        save(s);
+    else if (s->work.step == CHECKPOINT_WAIT_BACK)
+        kill_all(s);
+}
 
 static void lose(struct checkpoint *c)
 {
     struct session *s = c->session;
     let_go(c);
     c->info.is_lost = true;
-    keep_copies(s);
+    on_spare(c, 0);
     if (s->work.target == c && s->work.step == CHECKPOINT_BEAR) {
         struct error err;
         error_set(&err, ERROR_UNAVAILABLE, "the checkpoint is lost: its process has ended");
@@ -168,6 +244,10 @@ static void on_copy(void *ctx, unsigned events)
     while (count > 0)
         close(fds[--count]); /* a copy has none to give */
     bool is_awaited = s->work.target == c && s->work.step == CHECKPOINT_BEAR;
+    if (n == sizeof(answer) && answer.pid == 0 && c->owes_spare) {
+        on_spare(c, answer.spare);
+        return;
+    }
     if (n != sizeof(answer) || !is_awaited || answer.pid == 0 || answer.pid == 1) {
         lose(c);
         return;
@@ -178,6 +258,8 @@ static void on_copy(void *ctx, unsigned events)
         fail_rollback(s, &err);
         return;
     }
+    c->spare = 0; /* if there was one, it is the kernel now */
+    keep_copies(s);
     s->work.step = CHECKPOINT_ADOPT;
     guest_adopt(s->guest, answer.pid);
 }
@@ -208,6 +290,7 @@ static void set_files_error(struct error *err, int error, const char *what)
 static void on_files_late(void *ctx)
 {
     struct error err;
+    lose_silent(ctx);
     error_set(&err, ERROR_TIMEOUT, "the files were not copied within %d s", FILES_MS / 1000);
     fail_rollback(ctx, &err);
 }
@@ -250,13 +333,20 @@ static void on_copied(void *ctx, const char *body, size_t len, const struct erro
         end_work(s, &local);
         return;
     }
-    s->work.step = CHECKPOINT_SAVE;
+    s->work.step = CHECKPOINT_WAIT;
     c->number = ++s->last_number;
     s->checkpoints[s->checkpoint_count++] = c;
     keep_copies(s);
     session_enter(s, SESSION_BUSY);
     session_set_timer(s, FILES_MS, on_files_late);
-    guest_snapshot(s->guest, GUEST_FILES_SAVE, c->number, s->base_number);
+    if (!is_spare_owed(s))
+        save(s);
+}
+
+static void save(struct session *s)
+{
+    s->work.step = CHECKPOINT_SAVE;
+    guest_snapshot(s->guest, GUEST_FILES_SAVE, s->work.target->number, s->base_number);
 }
 
 static void forget(struct session *s, struct checkpoint *c)
@@ -265,7 +355,8 @@ static void forget(struct session *s, struct checkpoint *c)
     let_go(c);
     keep_copies(s);
     session_set_timer(s, FILES_MS, on_files_late);
-    guest_snapshot(s->guest, GUEST_FILES_FORGET, c->number, c->info.is_lost ? 0 : (uint32_t)c->pid);
+    guest_forget(s->guest, c->number, c->info.is_lost ? 0 : c->pid,
+                 c->spare ? c->spare : c->dropped);
 }
 
 /* When it failed, what was made goes again, and the session is as it was. */
@@ -280,6 +371,7 @@ static void on_saved(struct session *s, int error)
         return;
     }
     s->base_number = c->number;
+    prepare_spare(s, c);
     session_enter(s, SESSION_READY);
     end_work(s, NULL);
     session_begin_next(s);
@@ -332,6 +424,7 @@ static void finish_rollback(struct session *s)
     if (!s->work.is_adopted || !s->work.is_ready)
         return;
     s->info.last_used_ns = clock_wall_ns();
+    prepare_spare(s, s->work.target);
     session_enter(s, SESSION_READY);
     end_work(s, NULL);
     session_tell(s);
@@ -344,6 +437,7 @@ static void bear(struct session *s)
     scoped_fd int ours = -1;
     scoped_fd int theirs = -1;
     struct checkpoint *c = s->work.target;
+    const char order = KERNEL_COPY_BEAR;
     s->work.step = CHECKPOINT_BEAR;
     s->generation++;       /* nothing that comes is older */
     if (c->info.is_lost) { /* killed with the others, or meanwhile */
@@ -353,7 +447,7 @@ static void bear(struct session *s)
     if (session_open_channel(&ours, &theirs, &err) < 0 ||
         kernel_open(&s->kernel, s->loop, take_fd(&ours), session_on_frame, s, &err) < 0)
         fail_rollback(s, &err);
-    else if (fd_send(c->fd, "R", 1, &theirs, 1) < 0)
+    else if (fd_send(c->fd, &order, 1, &theirs, 1) < 0)
         lose(c);
 }
 
@@ -416,12 +510,18 @@ bool checkpoint_on_guest(struct session *s, const struct guest_message *m)
         on_forgotten(s);
     } else if (m->verb == GUEST_ADOPTED && step == CHECKPOINT_ADOPT) {
         on_adopted(s, m->value);
-    } else if (m->verb == GUEST_EXITED && step >= CHECKPOINT_KILL && !s->work.is_adopted) {
+    } else if (m->verb == GUEST_EXITED && step >= CHECKPOINT_WAIT_BACK && !s->work.is_adopted) {
         return true; /* the one before, as it should */
     } else {
         return m->verb == GUEST_KILLED || m->verb == GUEST_ADOPTED;
     }
     return true;
+}
+
+static void kill_all(struct session *s)
+{
+    s->work.step = CHECKPOINT_KILL;
+    guest_kill_and_tell(s->guest);
 }
 
 /* Nothing is under way, and there is an init to ask. */
@@ -444,10 +544,11 @@ int session_rollback(struct session *s, const char *checkpoint, session_checkpoi
         return -1;
     if (c->info.is_lost)
         return error_set(err, ERROR_UNAVAILABLE, "the checkpoint is lost: its process has ended");
-    begin_work(s, CHECKPOINT_KILL, c, fn, ctx);
+    begin_work(s, CHECKPOINT_WAIT_BACK, c, fn, ctx);
     session_enter(s, SESSION_CREATING);
     session_set_timer(s, ROLLBACK_MS, on_rollback_late);
-    guest_kill_and_tell(s->guest);
+    if (!is_spare_owed(s))
+        kill_all(s);
     return 0;
 }
 

@@ -10,7 +10,10 @@ struct checkpoint {
     struct session *session;
     uint32_t number; /* of its copy of the workspace */
     int32_t pid;     /* inside; content, as all that a kernel says */
-    int fd;          /* its channel; -1: it is lost */
+    int32_t spare;   /* the pid of what it has forked in advance; 0: nothing */
+    int32_t dropped; /* the pid of the spare before, which may still be about to end */
+    bool owes_spare;
+    int fd; /* its channel; -1: it is lost */
     struct loop_watch *watch;
 };
 
@@ -18,13 +21,15 @@ struct checkpoint {
 struct checkpoint_work {
     enum checkpoint_step {
         CHECKPOINT_NONE,
-        CHECKPOINT_COPY,    /* the kernel copies itself */
-        CHECKPOINT_SAVE,    /* init copies the workspace */
-        CHECKPOINT_FORGET,  /* init removes such a copy */
-        CHECKPOINT_KILL,    /* rollback: the kernel and all that it started end */
-        CHECKPOINT_RESTORE, /* init puts the files back */
-        CHECKPOINT_BEAR,    /* the copy bears a kernel */
-        CHECKPOINT_ADOPT,   /* which init adopts, and which says that it is ready */
+        CHECKPOINT_COPY,      /* the kernel copies itself */
+        CHECKPOINT_WAIT,      /* for the pid of a spare, which must not be taken for a stranger */
+        CHECKPOINT_SAVE,      /* init copies the workspace */
+        CHECKPOINT_FORGET,    /* init removes such a copy */
+        CHECKPOINT_WAIT_BACK, /* rollback: the same, since a kill would leave it half-way */
+        CHECKPOINT_KILL,      /* rollback: the kernel and all that it started end */
+        CHECKPOINT_RESTORE,   /* init puts the files back */
+        CHECKPOINT_BEAR,      /* the copy bears a kernel */
+        CHECKPOINT_ADOPT,     /* which init adopts, and which says that it is ready */
     } step;
     struct checkpoint *target;
     session_checkpoint_fn fn;

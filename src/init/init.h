@@ -19,10 +19,10 @@ pid_t init_start_program(const struct guest_message *m, char *strings, const int
                          size_t fd_count);
 
 /* Kills every process but init and those of `keep`, which are its children; with an empty list, or
- * when that cannot be had, every one but init. `reap` is called for children that have ended. */
-void init_kill_others(const int32_t *keep, size_t count, void (*reap)(void *ctx), void *ctx);
-
-/* Those that the last kill left to die alone; who is reaped is to be forgotten. */
+ * when that cannot be had, every one but init. `reap` is called for children that have ended.
+ * `program` alone may still be dying afterwards; who is reaped is to be forgotten. */
+void init_kill_others(const int32_t *keep, size_t count, pid_t program, void (*reap)(void *ctx),
+                      void *ctx);
 void init_wait_for_dying(void);
 void init_forget_dying(pid_t pid);
 

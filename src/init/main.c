@@ -12,6 +12,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -82,18 +83,26 @@ static size_t read_keep(int32_t keep[GUEST_KEEP_MAX + 1])
 static void kill_child(pid_t pid)
 {
     siginfo_t info = {0};
-    if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+    if (pid > 1 && waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
         kill(pid, SIGKILL) == 0)
         waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT);
 }
 
 /* What somebody else may write to meanwhile would be a copy of no moment. */
-static bool is_alone(const struct init *in)
+static bool is_alone(struct init *in)
 {
+    const struct timespec moment = {.tv_nsec = 5000000};
     int32_t keep[GUEST_KEEP_MAX + 1];
     size_t count = read_keep(keep);
     keep[count++] = in->program;
-    return !init_has_others(keep, count);
+    for (int tries = 0; tries < 20; tries++) { /* some may be about to end */
+        init_wait_for_dying();
+        reap(in);
+        if (!init_has_others(keep, count))
+            return true;
+        nanosleep(&moment, NULL);
+    }
+    return false;
 }
 
 static void start_worker(struct init *in, const struct guest_message *m, const int fds[2])
@@ -107,16 +116,14 @@ static void start_worker(struct init *in, const struct guest_message *m, const i
         tell_value(GUEST_FILES_DONE, init_files(m, fds[0], fds[1]));
         return;
     }
-    if (m->value == GUEST_FILES_SAVE) {
-        init_wait_for_dying();
-        reap(in);
-    }
     if (m->value == GUEST_FILES_SAVE && !in->worker && !is_alone(in)) {
         tell_value(GUEST_FILES_DONE, ECHILD);
         return;
     }
-    if (m->value == GUEST_FILES_FORGET && m->envc > 1)
+    if (m->value == GUEST_FILES_FORGET) {
         kill_child((pid_t)m->envc);
+        kill_child(m->exit_code);
+    }
     pid_t pid = in->worker ? -1 : fork();
     if (pid == 0)
         _exit(init_files(m, fds[0], fds[1]));
@@ -141,7 +148,7 @@ static void kill_all(struct init *in)
 {
     int32_t keep[GUEST_KEEP_MAX + 1];
     size_t count = read_keep(keep);
-    init_kill_others(keep, count, reap, in);
+    init_kill_others(keep, count, in->program, reap, in);
     if (request.m.value)
         tell_value(GUEST_KILLED, 0);
 }

@@ -5,8 +5,9 @@
  * after the other, since those of a dead process become init's. The list of its own children is the
  * one list that nobody inside can hide from.
  *
- * The end of a process with much memory takes milliseconds. One that has no children can be left to
- * die alone: what was sent a SIGKILL runs no more, and forks no more. */
+ * The end of a process with much memory takes milliseconds. The program, when it has one thread and
+ * no children, is left to die alone: what was sent a SIGKILL forks no more. Others are waited for,
+ * since they may be in the middle of a call that still writes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,42 +33,19 @@ static bool is_kept(pid_t pid, const int32_t *keep, size_t count)
     return false;
 }
 
-#define DYING_MAX 16
-
-static pid_t dying[DYING_MAX]; /* 0: free */
-
-static bool is_dying(pid_t pid)
-{
-    for (size_t i = 0; i < DYING_MAX; i++) {
-        if (dying[i] == pid)
-            return true;
-    }
-    return false;
-}
-
-static bool put_dying(pid_t from, pid_t to)
-{
-    for (size_t i = 0; i < DYING_MAX; i++) {
-        if (dying[i] == from) {
-            dying[i] = to;
-            return true;
-        }
-    }
-    return false;
-}
+static pid_t dying; /* the program, left to die alone; 0: none */
 
 void init_forget_dying(pid_t pid)
 {
-    put_dying(pid, 0);
+    if (pid == dying)
+        dying = 0;
 }
 
 void init_wait_for_dying(void)
 {
     siginfo_t info;
-    for (size_t i = 0; i < DYING_MAX; i++) {
-        if (dying[i])
-            waitid(P_PID, (id_t)dying[i], &info, WEXITED | WNOWAIT);
-    }
+    if (dying)
+        waitid(P_PID, (id_t)dying, &info, WEXITED | WNOWAIT);
 }
 
 /* False also when that cannot be seen. Each thread has a list of its own. */
@@ -86,55 +64,65 @@ static bool is_childless(pid_t pid)
     return is_empty;
 }
 
-/* How many children there are that shall not stay, and have to be waited for, or -1; they get
- * `signal`. A list that was cut only means another round. */
-static int signal_children(const int32_t *keep, size_t count, int signal)
+struct round {
+    int found;  /* children that shall not stay, and were not known to die */
+    bool waits; /* for one of them */
+};
+
+/* They get `signal`. False when the list cannot be had; one that was cut only means another round.
+ */
+static bool signal_children(struct round *r, const int32_t *keep, size_t count, pid_t program,
+                            int signal)
 {
     char text[4096];
-    int found = 0;
     pid_t pid = 0;
     int fd = open("/proc/self/task/1/children", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : fd_read_full(fd, text, sizeof(text));
     if (fd >= 0)
         close(fd);
+    *r = (struct round){0};
     for (ssize_t i = 0; i < n; i++) {
         if (text[i] >= '0' && text[i] <= '9') {
             pid = pid * 10 + (text[i] - '0');
             continue;
         }
-        if (pid > 1 && !is_kept(pid, keep, count) && !is_dying(pid)) {
+        if (pid > 1 && pid != dying && !is_kept(pid, keep, count)) {
             kill(pid, signal);
-            if (signal != SIGKILL || !is_childless(pid) || !put_dying(0, pid))
-                found++;
+            r->found++;
+            if (pid == program && signal == SIGKILL && is_childless(pid))
+                dying = pid;
+            else
+                r->waits = true;
         }
         pid = 0;
     }
-    return n < 0 ? -1 : found;
+    return n >= 0;
 }
 
 bool init_has_others(const int32_t *keep, size_t count)
 {
-    return signal_children(keep, count, 0) != 0;
+    struct round r;
+    return !signal_children(&r, keep, count, 0, 0) || r.found > 0;
 }
 
-void init_kill_others(const int32_t *keep, size_t count, void (*reap)(void *ctx), void *ctx)
+/* The last round finds nobody: of a process that ended meanwhile, the children have come to us. */
+void init_kill_others(const int32_t *keep, size_t count, pid_t program, void (*reap)(void *ctx),
+                      void *ctx)
 {
     siginfo_t info;
-    int left = count > 0 ? 1 : -1;
-    for (int round = 0; left > 0 && round < ROUNDS_MAX; round++) {
+    struct round r = {.found = 1};
+    bool is_possible = count > 0;
+    for (int round = 0; is_possible && r.found > 0 && round < ROUNDS_MAX; round++) {
         kill(-1, SIGSTOP);
-        left = signal_children(keep, count, SIGKILL);
-        if (left > 0) {
+        is_possible = signal_children(&r, keep, count, program, SIGKILL);
+        if (r.waits) {
             waitid(P_ALL, 0, &info, WEXITED | WNOWAIT);
             reap(ctx);
         }
     }
-    if (left != 0) { /* no such list, or no end of it: then nothing stays */
+    if (!is_possible || r.found > 0) { /* no such list, or no end of it: then nothing stays */
         kill(-1, SIGKILL);
         return;
     }
-    for (size_t i = 0; i < count; i++) {
-        if (keep[i] > 1)
-            kill(keep[i], SIGCONT);
-    }
+    kill(-1, SIGCONT); /* also what one of them was just forking */
 }

@@ -145,6 +145,16 @@ void guest_snapshot(struct guest *g, enum guest_files_op op, uint32_t number, ui
                  NULL, 0);
 }
 
+void guest_forget(struct guest *g, uint32_t number, int32_t pid, int32_t other)
+{
+    const struct guest_message m = {.verb = GUEST_FILES,
+                                    .value = GUEST_FILES_FORGET,
+                                    .argc = number,
+                                    .envc = (uint32_t)pid,
+                                    .exit_code = other};
+    send_keeping(g, m, NULL, 0);
+}
+
 void guest_adopt(struct guest *g, int32_t pid)
 {
     const struct guest_message m = {.verb = GUEST_ADOPT, .value = pid};

@@ -47,8 +47,11 @@ void guest_keep(struct guest *guest, const int32_t *pids, size_t count);
 /* A kill that is answered: GUEST_KILLED. */
 void guest_kill_and_tell(struct guest *guest);
 
-/* GUEST_FILES_SAVE, _RESTORE or _FORGET of the copy `number`; GUEST_FILES_DONE follows. */
+/* GUEST_FILES_SAVE or _RESTORE of the copy `number`; GUEST_FILES_DONE follows. */
 void guest_snapshot(struct guest *guest, enum guest_files_op op, uint32_t number, uint32_t base);
+
+/* GUEST_FILES_FORGET, and the end of two processes that belong to it; 0: none. */
+void guest_forget(struct guest *guest, uint32_t number, int32_t pid, int32_t other);
 
 /* Makes a child of init's the program; GUEST_ADOPTED follows. */
 void guest_adopt(struct guest *guest, int32_t pid);

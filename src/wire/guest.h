@@ -14,7 +14,7 @@
 #define GUEST_STRINGS_MAX (160 * 1024) /* bytes of argv, environment and directory of one start */
 #define GUEST_ARGS_MAX    1024         /* most arguments, and most variables */
 #define GUEST_PATH_MAX    4096
-#define GUEST_KEEP_MAX    32   /* pids that one GUEST_KILL lets live */
+#define GUEST_KEEP_MAX    96   /* pids that one GUEST_KILL lets live */
 #define GUEST_UID         1000 /* what code inside sees where user namespaces are to be had */
 #define GUEST_WORKSPACE   "/workspace"
 
@@ -49,7 +49,7 @@ enum guest_files_op {
                        * Strings: as of GUEST_KILL. ECHILD: there are more processes than those and
                        * the program */
     GUEST_FILES_RESTORE, /* makes the workspace what the copy argc is */
-    GUEST_FILES_FORGET   /* removes the copy argc, and kills the pid envc; 0: nobody */
+    GUEST_FILES_FORGET /* removes the copy argc, and kills the pids envc and exit_code; 0: nobody */
 };
 
 struct guest_message {

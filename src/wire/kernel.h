@@ -42,9 +42,16 @@ enum kernel_frame_flags {
     KERNEL_MAIN = 1 << 2,  /* DATA: the value of the last expression */
 };
 
-/* What a copy says on its channel, when it was sent one byte and the channel of a kernel to be. */
+/* What a copy is told on its channel: one byte. */
+#define KERNEL_COPY_BEAR 'B' /* with the channel of a kernel to be -> its pid */
+#define KERNEL_COPY_SPARE                                                                          \
+    'S' /* fork in advance what the next BEAR needs -> its pid as spare, 0: no */
+#define KERNEL_COPY_DROP 'D' /* that again; no answer */
+
+/* And what it answers. */
 struct kernel_copy_answer {
-    int32_t pid; /* of that kernel, inside; or -errno */
+    int32_t pid; /* of the kernel, inside; -errno: there is none. 0: this is about the spare */
+    int32_t spare;
 };
 
 /* Little-endian, in front of every body. */

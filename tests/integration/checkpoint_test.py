@@ -174,7 +174,8 @@ def test_an_interpreter_that_blocks_every_signal_is_killed_all_the_same():
         repl.run("import signal, os\nsignal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))\n"
                  "for _ in range(5):\n if os.fork() == 0:\n  os.setsid()\n  os.fork()\n  while True: signal.pause()")
         rollback(repl, "one")
-        assert repl.run("import os; print(a, len([p for p in os.listdir('/proc') if p.isdigit()]))") == "1 2"
+        # The interpreter, the copy, and a fork that it may have made in advance; pid 1 cannot be seen.
+        assert repl.run("import os; print(a, len([p for p in os.listdir('/proc') if p.isdigit()]) <= 3)") == "1 True"
 
 
 def test_several_checkpoints_and_a_limit():
@@ -429,14 +430,16 @@ def lie(fds):
     pid = os.fork()
     if pid == 0:
         channel = socket.socket(fileno=fds[0])
-        channel.recv(1)
+        while channel.recv(1) != b'B':
+            channel.send(struct.pack('<ii', 0, 0))
         channel.send(ANSWER)
         time.sleep(1000)
     kernel.reply({'ok': True, 'pid': pid}); kernel.channel.done()
 kernel.checkpoint = lie
 """
     with Repl() as repl:
-        answers = ("b''.ljust(100, b'x')", "struct.pack('<i', -12)", "struct.pack('<i', 1)", "struct.pack('<i', 77777)")
+        answers = ("b''.ljust(100, b'x')", "struct.pack('<ii', -12, 0)", "struct.pack('<ii', 1, 0)",
+                   "struct.pack('<ii', 77777, 0)", "struct.pack('<ii', 0, 0)")
         for answer in answers:
             repl.run("x = 1")
             checkpoint(repl, "good")
