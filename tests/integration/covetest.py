@@ -132,7 +132,7 @@ def public_build():
     """The programs where an ordinary user can read them; removed by the session's fixture."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="cove-test-"))
     folder.chmod(0o755)
-    for name in ("cove", "cove-spawner", "cove-init", "cove_zygote.so", "zygote.py"):
+    for name in ("cove", "cove-spawner", "cove-init", "cove_zygote.so", "zygote.py", "cove_checkpoint.so"):
         if (BUILD / name).exists():  # the zygote is not in every build
             shutil.copy(BUILD / name, folder / name)
     return folder
