@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -315,13 +314,6 @@ static int send_settings(const struct cell *c, struct error *err)
     return 0;
 }
 
-static int64_t file_time(void)
-{
-    struct timespec now; /* the coarse clock is what file systems stamp with */
-    clock_gettime(CLOCK_REALTIME_COARSE, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 static int start(struct cell *c, struct error *err)
 {
     int fds[3];
@@ -338,7 +330,7 @@ static int start(struct cell *c, struct error *err)
         return -1;
     c->start_ns = clock_now_ns();
     c->e.started_ns = clock_wall_ns();
-    c->since_ns = file_time();
+    c->since_ns = clock_file_ns();
     int answer = send_settings(c, err);
     if (answer == 0)
         answer = kernel_send(c->place.kernel, KERNEL_EXECUTE, c->place.generation, c->request->code,

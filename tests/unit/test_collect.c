@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/memory.h"
 #include "base/parse.h"
@@ -31,6 +32,7 @@ struct world {
     struct strbuf log; /* what the events said */
     unsigned done;
     struct strbuf answer;
+    int64_t since_ns;
 };
 
 static void on_begin(void *ctx, const struct artifact *a)
@@ -86,7 +88,7 @@ static void world_open_at_glance(struct world *w)
 {
     struct error err;
     int pair[2];
-    *w = (struct world){.done = 0};
+    *w = (struct world){.since_ns = w->since_ns};
     strbuf_init(&w->log, 1 * MIB);
     strbuf_init(&w->answer, 1 * MIB);
     assert_int_equal(loop_open(&w->loop, &err), 0);
@@ -96,6 +98,7 @@ static void world_open_at_glance(struct world *w)
     const struct collect_order order = {.guest = w->guest,
                                         .inputs = inputs,
                                         .input_count = ARRAY_LEN(inputs),
+                                        .since_ns = w->since_ns,
                                         .max_file_bytes = MAX_FILE,
                                         .artifacts = &w->artifacts,
                                         .events = &events,
@@ -190,7 +193,7 @@ static void get(struct world *w)
 static void test_good(void **state)
 {
     (void)state;
-    struct world w;
+    struct world w = {0};
     char hex[65];
     world_open(&w);
     list_two(&w);
@@ -213,7 +216,7 @@ static void test_good(void **state)
 static void test_glance(void **state)
 {
     (void)state;
-    struct world w;
+    struct world w = {0};
     world_open_at_glance(&w);
     add(&w, 0, S_IFREG | 0644, "a", 5, 1);
     file_stream_add_end(&w.answer);
@@ -231,7 +234,7 @@ static void test_glance(void **state)
 static void test_glance_without_end(void **state)
 {
     (void)state;
-    struct world w;
+    struct world w = {0};
     world_open_at_glance(&w);
     answer(&w, GUEST_FILES_LIST_NOW);
     end_worker(&w);
@@ -239,10 +242,43 @@ static void test_glance_without_end(void **state)
     world_close(&w);
 }
 
+static void list_changed(struct world *w, int64_t ctime_ns)
+{
+    const struct guest_file f = {
+        .mode = S_IFREG | 0644, .size = 5, .mtime_ns = 1, .ctime_ns = ctime_ns};
+    w->since_ns = ctime_ns - 1;
+    world_open_at_glance(w);
+    file_stream_add_entry(&w->answer, &f, "a");
+    file_stream_add_end(&w->answer);
+    answer(w, GUEST_FILES_LIST_NOW);
+    end_worker(w);
+    add_file(w, "a", "hello");
+    file_stream_add_end(&w->answer);
+    get(w);
+    assert_false(w->artifacts.is_cut);
+    assert_int_equal(w->artifacts.count, 1);
+}
+
+/* Else the next execution, which begins at once, would find the same file again. */
+static void test_tick(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        struct world w = {0};
+        int64_t now = clock_file_ns();
+        list_changed(&w, now);
+        assert_true(clock_file_ns() > now);
+        world_close(&w);
+    }
+    struct world w = {0};
+    list_changed(&w, clock_file_ns() + (int64_t)3600 * 1000000000); /* the clock was set back */
+    world_close(&w);
+}
+
 static void test_not_artifacts(void **state)
 {
     (void)state;
-    struct world w;
+    struct world w = {0};
     world_open(&w);
     add(&w, 0, S_IFREG | 0644, "input", 3, 77); /* as it came */
     add(&w, 0, S_IFDIR | 0755, "folder", 0, 1);
@@ -265,7 +301,7 @@ static void test_changed_input(void **state)
         int64_t mtime_ns;
     } changes[] = {{4, 77}, {3, 78}};
     for (size_t i = 0; i < ARRAY_LEN(changes); i++) {
-        struct world w;
+        struct world w = {0};
         world_open(&w);
         add(&w, 0, S_IFREG | 0644, "input", changes[i].size, changes[i].mtime_ns);
         file_stream_add_end(&w.answer);
@@ -283,7 +319,7 @@ static void test_changed_input(void **state)
 static void test_missing(void **state)
 {
     (void)state;
-    struct world w;
+    struct world w = {0};
     world_open(&w);
     list_two(&w);
     add(&w, GUEST_FILE_MISSING, 0, "a", 0, 0);
@@ -300,7 +336,7 @@ static void test_missing(void **state)
 static void test_too_many(void **state)
 {
     (void)state;
-    struct world w;
+    struct world w = {0};
     world_open(&w);
     for (int i = 0; i < ARTIFACTS_MAX + 5; i++) {
         char name[16];
@@ -319,7 +355,7 @@ static void test_too_many(void **state)
 static void test_order(void **state)
 {
     (void)state;
-    struct world w;
+    struct world w = {0};
     world_open(&w);
     file_stream_add_end(&w.answer);
     answer(&w, GUEST_FILES_LIST);
@@ -336,7 +372,7 @@ static void test_order(void **state)
 static void test_list_without_end(void **state)
 {
     (void)state;
-    struct world w;
+    struct world w = {0};
     world_open(&w);
     answer(&w, GUEST_FILES_LIST);
     end_worker(&w);
@@ -347,7 +383,7 @@ static void test_list_without_end(void **state)
 static void test_list_lies(void **state)
 {
     (void)state;
-    struct world w;
+    struct world w = {0};
     world_open(&w);
     add(&w, 0, S_IFREG | 0644, "a", 5, 1);
     add(&w, 0, S_IFREG | 0644, "../../etc/passwd", 5, 1);
@@ -406,7 +442,7 @@ static const struct lie lies[] = {
 static void test_lie(void **state)
 {
     const struct lie *row = *state;
-    struct world w;
+    struct world w = {0};
     world_open(&w);
     list_two(&w);
     row->tell(&w);
@@ -422,7 +458,7 @@ static void test_lie(void **state)
 static void test_free_early(void **state)
 {
     (void)state;
-    struct world w;
+    struct world w = {0};
     world_open(&w);
     list_two(&w); /* and freed while the second question is open */
     world_close(&w);
@@ -432,7 +468,7 @@ static void test_free_early(void **state)
 static void test_dead_guest(void **state)
 {
     (void)state;
-    struct world w;
+    struct world w = {0};
     world_open(&w);
     add(&w, 0, S_IFREG | 0644, "a", 5, 1);
     file_stream_add_end(&w.answer);
@@ -451,6 +487,7 @@ int main(void)
     check_one(&check, "artifacts are listed, got, hashed and sorted", test_good);
     check_one(&check, "a glance is enough for a small workspace", test_glance);
     check_one(&check, "a glance without an end is cut", test_glance_without_end);
+    check_one(&check, "it ends when the tick of the last change has", test_tick);
     check_one(&check, "folders, links and unchanged inputs are none", test_not_artifacts);
     check_one(&check, "a changed input is one", test_changed_input);
     check_one(&check, "a file that is gone meanwhile is left out", test_missing);
