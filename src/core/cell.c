@@ -20,11 +20,13 @@
 #define INTERRUPT_GRACE_MS 120 /* for a time limit: SIGINT first, so that the state may live on */
 #define CANCEL_GRACE_MS    1000
 #define GRACE_TICK_MS      40
-#define KILL_GRACE_MS      100 /* for cove-init to kill, before the spawner does */
 #define DEATH_MS           500 /* between the end of the channel and the news of how it ended */
 #define COLLECT_MS         10000
 #define WATCH_AFTER_MS     1 /* most executions are over by then */
 #define ERROR_BODY_MAX     (1024 * 1024)
+/* For cove-init to kill, before the spawner kills all, and the files with it. A bomb inside may
+ * keep init from its turn for some hundred milliseconds. */
+#define KILL_GRACE_MS 1000
 
 enum step { STEP_PUT, STEP_RUN, STEP_FINISH, STEP_OVER };
 

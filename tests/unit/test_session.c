@@ -797,9 +797,7 @@ static void test_closed_and_alive(void **state)
     close(take_fd(&w.channel));
     settle(&w);
     expect_init(&w, GUEST_KILL, 0);
-    advance(&w, 101);
-    assert_true(is_asked(&w, SPAWN_KILL)); /* init did not manage, so the spawner has to */
-    advance(&w, 400);
+    advance(&w, 500);
     reply(&w, SPAWN_STATS, (struct spawn_stats){0});
     assert_int_equal(last_ended(&w, 1)->kind, REASON_RUNNER_DIED);
     assert_state(&w, SESSION_FAILED);
@@ -951,7 +949,9 @@ static void test_timeout_kill(void **state)
     expect_silence(&w);
     advance(&w, 1);
     expect_init(&w, GUEST_KILL, 0);
-    advance(&w, 100);
+    advance(&w, 999);
+    assert_false(is_asked(&w, SPAWN_KILL)); /* which would take the files along */
+    advance(&w, 1);
     assert_true(is_asked(&w, SPAWN_KILL));
     init_says(&w, GUEST_EXITED, 0, 0, SIGKILL);
     reply(&w, SPAWN_STATS, (struct spawn_stats){0});
