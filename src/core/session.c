@@ -750,6 +750,7 @@ void session_on_event(struct session *s, const struct spawn_message *m)
         if (s->info.state != SESSION_TERMINATED && !s->has_destroyed) {
             s->has_destroyed = true;
             s->is_creating = false;
+            error_set(&s->info.error, ERROR_UNAVAILABLE, "the spawner is gone");
             end(s, &s->before);
         }
         return;
