@@ -123,9 +123,12 @@ static void add_v1(struct cgroup_tree *tree, const char *mount, const char *opti
  * root). Where we are alone in ours, as in a delegated scope, we step aside into a leaf. */
 static void enable_controllers(int dir_fd)
 {
+    char here[256];
+    if (!read_file(dir_fd, "cgroup.controllers", here, sizeof(here)))
+        return;
     for (int c = 0; c < CGROUP_CONTROLLER_COUNT; c++) {
         char word[32];
-        if (!v2_names[c])
+        if (!v2_names[c] || !has_word(here, v2_names[c], " \n"))
             continue;
         snprintf(word, sizeof(word), "+%s", v2_names[c]);
         write_file(dir_fd, "cgroup.subtree_control", word);

@@ -174,10 +174,16 @@ int seal_step_user_ns(struct seal *s)
 {
     if (setgroups(0, NULL) < 0 && !(s->plan->is_rootless && errno == EPERM))
         return -1;
-    if (caps_drop_bounding() < 0)
+    if (unshare(CLONE_NEWUSER) < 0) {
+        /* Done without one where that may be; then this is the last moment with the power to. A new
+         * one brings a bounding set of its own, which step_caps empties. */
+        int error = errno;
+        if (caps_drop_bounding() == 0)
+            errno = error;
+        else
+            errno = EIO;
         return -1;
-    if (unshare(CLONE_NEWUSER) < 0)
-        return -1;
+    }
     if (prctl(PR_SET_DUMPABLE, 1) < 0) /* else the maps belong to a root that may not be ours */
         return -1;
     s->in_user_ns = true;

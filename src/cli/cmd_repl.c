@@ -4,18 +4,22 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "cli/native.h"
 #include "cli/place.h"
 #include "cli/repl.h"
+#include "cli/term.h"
 #include "image/image_store.h"
 
 #define LIFETIME_MS (7u * 24 * 3600 * 1000) /* unless its terminal ends first */
 
 struct repl_options {
     char *language;
+    char *out;
     struct option_list env;
+    bool no_history;
 };
 
 /* The repl and what it stands on. */
@@ -24,7 +28,6 @@ struct native {
     struct loop_signal *signals[3];
     struct spawner_client *spawner;
     struct place *place;
-    bool is_open; /* its front */
 };
 
 static const int watched_signals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -36,6 +39,12 @@ void repl_quit(struct repl *repl, int status)
         session_close(repl->session);
     else
         loop_stop(repl->loop);
+}
+
+void repl_fail(struct repl *repl, const struct error *err)
+{
+    repl->error = *err;
+    repl_quit(repl, error_info(err->code)->exit_status);
 }
 
 static void on_changed(void *ctx, struct session *session)
@@ -53,9 +62,11 @@ static void on_hello(void *ctx, const struct spawn_message *m, int *fds, const s
 {
     (void)fds;
     struct native *n = ctx;
-    if (m)
+    if (m) {
+        n->repl.is_rootless = m->hello_reply.is_rootless;
         return;
-    n->repl.status = cli_fail(n->repl.cli, err);
+    }
+    n->repl.error = *err;
     loop_stop(n->repl.loop);
 }
 
@@ -101,15 +112,22 @@ static int run_session(struct native *n, const struct repl_options *o, struct er
                      err) < 0 ||
         r->front->open(r, err) < 0)
         return -1;
-    n->is_open = true;
     loop_run(r->loop);
+    if (r->error.msg[0]) {
+        *err = r->error;
+        return -1;
+    }
     return 0;
+}
+
+static void close_front(struct native *n)
+{
+    if (n->repl.front_state)
+        n->repl.front->close(&n->repl);
 }
 
 static void release(struct native *n)
 {
-    if (n->is_open)
-        n->repl.front->close(&n->repl);
     spawner_client_free(n->spawner);
     session_free(n->repl.session);
     place_free(n->place);
@@ -119,15 +137,27 @@ static void release(struct native *n)
     free(n);
 }
 
+static const struct repl_front *choose_front(const struct cli *cli)
+{
+    if (cli->config.json)
+        return &repl_script;
+    bool has_screen = term_is_terminal(STDOUT_FILENO) || term_is_terminal(STDERR_FILENO);
+    return term_is_terminal(STDIN_FILENO) && has_screen ? &repl_terminal : &repl_pipe;
+}
+
 static int run(struct cli *cli, void *options, int argc, char **argv)
 {
+    const struct repl_options *o = options;
     struct error err;
     if (argc > 0)
         return cli_misuse(cli, "'%s' is too much: a session takes its code from standard input",
                           argv[0]);
     struct native *n = xcalloc(1, sizeof(*n));
-    n->repl = (struct repl){.cli = cli, .front = cli->config.json ? &repl_script : &repl_terminal};
-    int status = run_session(n, options, &err) < 0 ? cli_fail(cli, &err) : n->repl.status;
+    n->repl = (struct repl){
+        .cli = cli, .front = choose_front(cli), .out = o->out, .has_history = !o->no_history};
+    int status = run_session(n, o, &err);
+    close_front(n); /* first: it gives the terminal back */
+    status = status < 0 ? cli_fail(cli, &err) : n->repl.status;
     release(n);
     return status;
 }
@@ -141,11 +171,20 @@ static const struct option_row repl_options[] = {
      .offset = AT(language),
      .arg = "LANG",
      .help = "Language of the session; python by default"},
+    {.name = "out",
+     .type = OPTION_STRING,
+     .offset = AT(out),
+     .arg = "DIR",
+     .help = "Save pictures in DIR, not here, and bring files that were made or changed there"},
     {.name = "env",
      .type = OPTION_LIST,
      .offset = AT(env),
      .arg = "NAME=VALUE",
      .help = "Set a variable of the session's environment"},
+    {.name = "no-history",
+     .type = OPTION_BOOL,
+     .offset = AT(no_history),
+     .help = "Neither read nor keep the history of inputs"},
 };
 
 const struct command cmd_repl = {
@@ -155,7 +194,21 @@ const struct command cmd_repl = {
     .description =
         "Starts an interpreter sealed from the host and keeps it: variables, imports and files live "
         "on from one input to the next. The time limit counts for each input. Ctrl-C interrupts "
-        "what runs, Ctrl-D ends the session.\n"
+        "what runs and a second one kills it, Ctrl-D ends the session.\n"
+        "\n"
+        "Enter runs an input that is whole and opens another line of one that is not; Alt-Enter "
+        "always opens one. Tab completes names of the live session, Up and Down recall earlier "
+        "inputs, Ctrl-R searches them. Pasted text is one input. The commands :help, :vars, :reset "
+        "and :quit are for the session itself. The code has no keyboard: its standard input is "
+        "empty.\n"
+        "\n"
+        "Pictures are saved in the current directory as plot-1.png, plot-2.png and so on, never over "
+        "a file that is there. The history is kept in $XDG_STATE_HOME/cove (~/.local/state/cove), or "
+        "in the file that COVE_HISTORY names; an empty COVE_HISTORY or --no-history turns that off.\n"
+        "\n"
+        "Without a terminal the whole of standard input is one input. Its output and value are "
+        "printed, and the exit status is 0, 1 after an exception, 124 when its time was up, 137 when "
+        "it was killed.\n"
         "\n"
         "With --json it reads requests, one JSON object per line, such as {\"op\": \"execute\", "
         "\"code\": \"1+1\"}, and answers each with one line. The operations are execute, interrupt, "

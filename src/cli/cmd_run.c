@@ -19,6 +19,7 @@
 #include "cli/cli.h"
 #include "cli/native.h"
 #include "cli/out_dir.h"
+#include "cli/outcome.h"
 #include "cli/place.h"
 #include "cli/term.h"
 #include "core/tier.h"
@@ -27,8 +28,6 @@
 #include "runtime/file_stream.h"
 #include "wire/guest.h"
 
-#define EXIT_TIMEOUT   124
-#define EXIT_KILLED    137
 #define CODE_MAX_BYTES (16 * MIB) /* of a program that comes by stdin or -c */
 #define INPUTS_MAX     1024
 
@@ -234,47 +233,6 @@ static void on_artifact_end(void *ctx, const struct artifact *a)
         out_dir_end(r->out);
 }
 
-/* The program's own status, where it had one. */
-static int exit_status(const struct execution *e)
-{
-    switch (e->verdict.kind) {
-    case REASON_NONE:
-        return 0;
-    case REASON_TIMEOUT:
-        return EXIT_TIMEOUT;
-    case REASON_CANCELLED:
-        return 128 + SIGINT;
-    case REASON_INFRASTRUCTURE:
-        return error_info(e->error.code)->exit_status;
-    case REASON_OOM:
-    case REASON_PIDS:
-    case REASON_DISK:
-    case REASON_SIGNAL:
-    case REASON_EXCEPTION:
-    case REASON_EXIT:
-    case REASON_SYSCALL_DENIED:
-    case REASON_RUNNER_DIED:
-        break;
-    }
-    if (e->facts.has_ended && e->facts.signal == 0)
-        return e->facts.exit_code;
-    return e->facts.signal ? 128 + e->facts.signal : EXIT_KILLED;
-}
-
-/* On a terminal a person wants to know why it ended; a plain exit status speaks for itself. */
-static void tell_reason(const struct execution *e)
-{
-    const struct verdict *v = &e->verdict;
-    if (v->kind == REASON_NONE || v->kind == REASON_EXIT || v->kind == REASON_CANCELLED)
-        return;
-    bool colour = term_has_colour(STDERR_FILENO);
-    const char *off = term_style(colour, TERM_PLAIN);
-    fprintf(stderr, "%scove: %s:%s %s\n", term_style(colour, TERM_RED), reason_kind_name(v->kind),
-            off, v->message);
-    if (v->hint[0])
-        fprintf(stderr, "%scove: hint:%s %s\n", term_style(colour, TERM_DIM), off, v->hint);
-}
-
 static void warn_degraded(const struct run *r, const struct execution *e)
 {
     if (e->layers == 0 || tier_of(e->layers, r->is_rootless) != TIER_T3)
@@ -294,7 +252,7 @@ static void on_ended(void *ctx, const struct execution *e)
     struct error err;
     if (r->has_no_spawner)
         return;
-    r->status = exit_status(e);
+    r->status = outcome_status(e);
     warn_degraded(r, e);
     if (e->verdict.kind == REASON_INFRASTRUCTURE && !r->cli->config.json) {
         r->status = cli_fail(r->cli, &e->error);
@@ -303,7 +261,7 @@ static void on_ended(void *ctx, const struct execution *e)
         if (json_write(STDOUT_FILENO, object, JSON_STYLE_PRETTY, &err) < 0)
             r->status = 74;
     } else {
-        tell_reason(e);
+        outcome_tell(e);
     }
     loop_stop(r->loop);
 }

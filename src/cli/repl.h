@@ -16,13 +16,17 @@ struct repl {
     struct session *session;
     const struct repl_front *front;
     void *front_state; /* owned by the front */
-    int status;        /* of the process */
+    const char *out;   /* --out; NULL: none */
+    bool has_history;
+    bool is_rootless;
+    int status;         /* of the process */
+    struct error error; /* that ends it; msg "": none */
 };
 
 struct repl_front {
     /* Once, when the session is asked for; it may take long to be ready. */
     int (*open)(struct repl *repl, struct error *err);
-    void (*close)(struct repl *repl);
+    void (*close)(struct repl *repl); /* also of one that did not open, if it has a state */
     /* The state of the session has changed. */
     void (*changed)(struct repl *repl, const struct session_info *info);
     void (*signal)(struct repl *repl, int signal); /* SIGINT, SIGTERM, SIGHUP */
@@ -30,8 +34,10 @@ struct repl_front {
 
 extern const struct repl_front
     repl_script; /* --json: a request per line in, an answer per line out */
-extern const struct repl_front
-    repl_terminal; /* people; also a pipe, whose whole text is one cell */
+extern const struct repl_front repl_terminal; /* for people */
+extern const struct repl_front repl_pipe; /* no terminal: the whole of standard input is one cell */
 
 /* Ends the session; the process ends when it is gone. */
 void repl_quit(struct repl *repl, int status);
+/* The same; the error is told, and its status is the process's. */
+void repl_fail(struct repl *repl, const struct error *err);

@@ -315,6 +315,17 @@ static void on_input(void *ctx, unsigned events)
         serve_next(s);
 }
 
+/* A regular file cannot be waited for, and need not be: all of it is there. */
+static int read_file(struct script *s, struct error *err)
+{
+    scoped_free char *text = NULL;
+    if (fd_read_text(s->fd, &text, LINE_MAX_BYTES, err) < 0)
+        return error_wrap(err, "read standard input");
+    strbuf_add_str(&s->input, text);
+    s->is_over = true;
+    return 0;
+}
+
 /* --- the front ------------------------------------------------------------------------------- */
 
 static int script_open(struct repl *repl, struct error *err)
@@ -323,10 +334,15 @@ static int script_open(struct repl *repl, struct error *err)
     s->repl = repl;
     repl->front_state = s;
     strbuf_init(&s->input, LINE_MAX_BYTES);
-    s->fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+    /* An open file of its own, since the loop makes it non-blocking. */
+    s->fd = open("/proc/self/fd/0", O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (s->fd < 0)
+        s->fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
     if (s->fd < 0)
         return error_sys(err, "open standard input");
-    return loop_watch_new(&s->watch, repl->loop, s->fd, LOOP_READ, on_input, s, err);
+    if (loop_watch_new(&s->watch, repl->loop, s->fd, LOOP_READ, on_input, s, err) == 0)
+        return 0;
+    return read_file(s, err);
 }
 
 static void script_close(struct repl *repl)

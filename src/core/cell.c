@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/memory.h"
 #include "codec/json.h"
 #include "core/collect.h"
@@ -19,6 +20,7 @@
 
 #define INTERRUPT_GRACE_MS 120 /* for a time limit: SIGINT first, so that the state may live on */
 #define CANCEL_GRACE_MS    1000
+#define GRACE_TICK_MS      40
 #define KILL_GRACE_MS      100 /* for cove-init to kill, before the spawner does */
 #define DEATH_MS           500 /* between the end of the channel and the news of how it ended */
 #define COLLECT_MS         10000
@@ -49,10 +51,13 @@ struct cell {
     int64_t start_ns; /* monotonic */
     int64_t since_ns; /* files changed from here on are the execution's */
     unsigned interrupts;
+    unsigned grace_ticks; /* until it is killed */
+    int stdin_fd;         /* until the code starts */
     bool is_collecting;
     struct count *counting; /* the spawner owes us the counters */
     bool kernel_is_lost;
     bool kernel_has_exited; /* and init said how */
+    bool is_gone;           /* there is no init to ask any more */
 };
 
 /* --- ends ------------------------------------------------------------------------------------ */
@@ -186,11 +191,10 @@ static void begin_finish(struct cell *c)
     e->duration_ms = (double)(clock_now_ns() - c->start_ns) / 1e6;
     e->facts.duration_ms = (uint64_t)e->duration_ms;
     stdio_read_now(c->stdio);
-    bool is_over = c->stats.is_over;
-    if (c->request->wants_artifacts && !is_over)
+    if (c->request->wants_artifacts && !c->is_gone)
         begin_collect(c);
     /* A kernel that died may have met a limit, which only the counters tell. */
-    if ((c->request->wants_usage || c->kernel_is_lost) && !is_over)
+    if ((c->request->wants_usage || c->kernel_is_lost) && !c->stats.is_over)
         begin_count(c);
     check_finished(c);
 }
@@ -205,7 +209,7 @@ static void on_kill_late(void *ctx)
     spawner_client_ask(c->place.spawner, &m, on_stats, nobody);
 }
 
-void cell_kill(struct cell *c)
+static void kill_now(struct cell *c)
 {
     if (c->step > STEP_RUN || (c->kill_timer && c->kernel_is_lost))
         return;
@@ -215,9 +219,23 @@ void cell_kill(struct cell *c)
     c->kill_timer = loop_timer_new(c->place.loop, KILL_GRACE_MS, on_kill_late, c);
 }
 
-static void on_grace_over(void *ctx)
+void cell_kill(struct cell *c)
 {
-    cell_kill(ctx);
+    c->e.facts.is_cancelled = true;
+    kill_now(c);
+}
+
+static void on_grace_tick(void *ctx)
+{
+    struct cell *c = ctx;
+    if (--c->grace_ticks == 0) {
+        kill_now(c);
+        return;
+    }
+    if (c->place.is_plain) /* such interpreters have moments in which they miss a signal */
+        guest_signal(c->place.guest, SIGINT);
+    loop_timer_free(c->kill_timer);
+    c->kill_timer = loop_timer_new(c->place.loop, GRACE_TICK_MS, on_grace_tick, c);
 }
 
 static void interrupt_then_kill(struct cell *c, uint64_t grace_ms)
@@ -225,7 +243,8 @@ static void interrupt_then_kill(struct cell *c, uint64_t grace_ms)
     if (c->step > STEP_RUN || c->kill_timer)
         return;
     guest_signal(c->place.guest, SIGINT);
-    c->kill_timer = loop_timer_new(c->place.loop, grace_ms, on_grace_over, c);
+    c->grace_ticks = (unsigned)(grace_ms / GRACE_TICK_MS);
+    c->kill_timer = loop_timer_new(c->place.loop, GRACE_TICK_MS, on_grace_tick, c);
 }
 
 static void on_timeout(void *ctx)
@@ -307,10 +326,9 @@ static int start(struct cell *c, struct error *err)
 {
     int fds[3];
     const struct stdio_order order = {
-        .stdin_fd = c->request->stdin_fd,
+        .stdin_fd = take_fd(&c->stdin_fd),
         .outputs = {&c->e.out, &c->e.err},
         .output = c->events.told->output ? on_output : NULL,
-        .is_named = c->place.is_plain,
         .is_lazy = true,
         .ended = on_output_ended,
         .ctx = c,
@@ -358,6 +376,11 @@ static int on_put(struct cell *c, int error, struct error *err)
             error_hint(err, "remove files, or raise the disk limit");
         return -1;
     }
+    if (c->e.facts.is_cancelled) { /* meanwhile */
+        c->step = STEP_FINISH;
+        check_finished(c);
+        return 0;
+    }
     return start(c, err);
 }
 
@@ -391,7 +414,6 @@ static void on_done(struct cell *c, const struct frame_message *m)
     memcpy(&code, m->body, sizeof(code));
     c->e.facts.has_ended = true;
     c->e.facts.exit_code = code ? code : c->e.facts.has_exception ? 1 : 0;
-    c->kernel_is_lost = false; /* it was quicker than the kill; if not, its end follows */
     begin_finish(c);
 }
 
@@ -442,27 +464,35 @@ void cell_on_channel_end(struct cell *c, const char *why)
     if (why)
         snprintf(c->e.facts.runner_fault, sizeof(c->e.facts.runner_fault), "%s", why);
     if (!c->kill_timer)
-        cell_kill(c);
+        kill_now(c);
     set_timer(c, DEATH_MS, on_death_late);
 }
 
+/* After its DONE that is no part of the execution any more. */
 static void on_kernel_exit(struct cell *c, const struct guest_message *m)
 {
-    c->kernel_has_exited = c->e.facts.runner_has_exited = true;
-    c->e.facts.exit_code = m->exit_code;
-    c->e.facts.signal = m->signal;
-    guest_kill(c->place.guest); /* what it left running */
+    c->kernel_has_exited = true;
+    if (!c->e.facts.has_ended) {
+        c->e.facts.runner_has_exited = true;
+        c->e.facts.exit_code = m->exit_code;
+        c->e.facts.signal = m->signal;
+    }
+    if (!c->is_collecting)
+        guest_kill(c->place.guest); /* what it left running; the session does it again */
     kernel_lost(c);
 }
 
 void cell_on_guest(struct cell *c, const struct guest_message *m)
 {
     struct error err;
-    if (!m) {
-        c->stats.is_over = 1;
-        if (c->step == STEP_FINISH && c->is_collecting)
-            on_collect_late(c);
-        kernel_lost(c);
+    if (!m && c->step <= STEP_RUN) { /* why is told by the spawner, together with the counters */
+        c->is_gone = true;
+        set_timer(c, DEATH_MS, on_death_late);
+    } else if (!m && c->is_collecting) {
+        c->is_gone = c->kernel_is_lost = true;
+        on_collect_late(c);
+    } else if (!m) {
+        c->is_gone = c->kernel_is_lost = true;
     } else if (m->verb == GUEST_FILES_DONE && c->step == STEP_PUT) {
         if (on_put(c, m->value, &err) < 0)
             fail(c, &err);
@@ -475,8 +505,21 @@ void cell_on_guest(struct cell *c, const struct guest_message *m)
 
 void cell_on_over(struct cell *c, const struct spawn_stats *stats)
 {
+    bool is_first = c->step <= STEP_RUN;
     c->stats = *stats;
-    cell_on_guest(c, NULL);
+    c->stats.is_over = 1;
+    c->is_gone = true;
+    c->kernel_is_lost = true;
+    if (c->counting) { /* here they are */
+        c->counting->cell = NULL;
+        c->counting = NULL;
+    }
+    if (is_first)
+        kernel_lost(c);
+    else if (c->is_collecting)
+        on_collect_late(c);
+    else
+        check_finished(c);
 }
 
 /* --- life ------------------------------------------------------------------------------------ */
@@ -490,6 +533,7 @@ int cell_begin(struct cell **out, const struct cell_place *place,
     c->request = request;
     c->events = *events;
     c->stats = *place->before;
+    c->stdin_fd = request->stdin_fd;
     c->e.created_ns = clock_wall_ns();
     c->e.layers = place->layers;
     c->e.facts.limits = *place->limits;
@@ -516,6 +560,7 @@ void cell_free(struct cell *c)
     upload_free(c->upload);
     collect_free(c->collect);
     stdio_free(c->stdio);
+    scoped_close_fd(&c->stdin_fd);
     result_list_release(&c->e.results);
     exception_release(&c->e.exception);
     artifact_list_release(&c->e.artifacts);

@@ -36,7 +36,7 @@ struct cell_place {
     const struct spawn_stats *before; /* the counters when the last execution ended */
     uint32_t layers;
     uint32_t generation;
-    bool is_plain; /* the kernel speaks the plain form, and opens its streams by name */
+    bool is_plain; /* the kernel speaks the plain form */
 };
 
 struct cell;
@@ -48,6 +48,7 @@ struct cell_events {
     void *ctx;
 };
 
+/* The request's fds are taken even on failure. */
 MUST_CHECK int cell_begin(struct cell **out, const struct cell_place *place,
                           const struct cell_request *request, const struct cell_events *events,
                           struct error *err);
@@ -60,7 +61,7 @@ struct stdio *cell_take_stdio(struct cell *cell); /* pipes that children still h
 
 void cell_interrupt(struct cell *cell); /* SIGINT; a second one kills */
 void cell_cancel(struct cell *cell);    /* interrupt, and kill when that did not end it soon */
-void cell_kill(struct cell *cell);
+void cell_kill(struct cell *cell);      /* cancels at once */
 
 /* What the session hears and the cell has to know. */
 void cell_on_frame(struct cell *cell, const struct frame_message *m);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/memory.h"
 #include "codec/json.h"
 
@@ -72,13 +73,15 @@ struct session {
     bool is_creating; /* the spawner owes us a sandbox */
     bool is_sealed;
     bool is_warm;     /* its interpreter is made with it, by a zygote */
-    bool kernel_runs; /* started, and its end not told yet */
+    bool kernel_runs; /* asked to start, and its end not told yet */
     bool wants_reset;
     bool has_destroyed;
 };
 
 static void begin_next(struct session *s);
 static void start_kernel(struct session *s);
+static void refuse_all(struct session *s, const char *why);
+static void on_start_late(void *ctx);
 
 static const char *const state_names[] = {
     [SESSION_CREATING] = "creating",
@@ -135,6 +138,13 @@ static bool is_ending(const struct session *s)
     return s->info.state >= SESSION_TERMINATING;
 }
 
+/* What waits was meant for the variables that are lost. A reset that was asked for keeps it. */
+static void refuse_failed(struct session *s)
+{
+    if (s->info.state == SESSION_FAILED && !s->wants_reset)
+        refuse_all(s, s->info.error.msg);
+}
+
 /* The interpreter is gone; the workspace is not, as long as there is a sandbox. */
 static void fail(struct session *s, const struct error *err)
 {
@@ -144,6 +154,7 @@ static void fail(struct session *s, const struct error *err)
     drop_kernel(s);
     enter(s, SESSION_FAILED);
     tell(s);
+    refuse_failed(s);
 }
 
 /* --- questions ------------------------------------------------------------------------------- */
@@ -153,7 +164,7 @@ static void end_question(struct session *s, const struct error *err)
     struct question *q = &s->question;
     session_answer_fn fn = q->fn;
     scoped_strbuf struct strbuf body = q->body;
-    const struct error *why = err ? err : q->error.msg[0] ? &q->error : NULL;
+    const struct error *why = q->error.msg[0] ? &q->error : err; /* what came first explains it */
     struct error local;
     if (!why && !q->is_answered) {
         error_set(&local, ERROR_UNAVAILABLE, "the interpreter gave no answer");
@@ -256,6 +267,19 @@ static void keep_late(struct session *s, struct stdio *stdio)
         on_late_ended(late);
 }
 
+/* A new interpreter, now or when the old one's end is told. */
+static void restart(struct session *s)
+{
+    drop_kernel(s);
+    guest_kill(s->guest);
+    if (!s->kernel_runs) {
+        start_kernel(s);
+        return;
+    }
+    enter(s, SESSION_CREATING);
+    set_timer(s, START_MS, on_start_late);
+}
+
 static void on_cell_ended(void *ctx, struct cell *c)
 {
     struct session *s = ctx;
@@ -269,6 +293,7 @@ static void on_cell_ended(void *ctx, struct cell *c)
     keep_late(s, cell_take_stdio(c));
     if (is_lost) {
         drop_kernel(s);
+        guest_kill(s->guest); /* what the interpreter left running */
         snprintf(s->info.error.msg, sizeof(s->info.error.msg), "%.255s",
                  cell_execution(c)->verdict.message);
     } else if (s->kernel && result_list_bytes(&cell_execution(c)->results) > ACK_BYTES) {
@@ -280,12 +305,15 @@ static void on_cell_ended(void *ctx, struct cell *c)
         enter(s, is_lost ? SESSION_FAILED : SESSION_READY);
     told->ended(told_ctx, cell_execution(c));
     cell_free(c);
-    if (s->wants_reset && !s->kernel_runs && !is_ending(s))
-        start_kernel(s);
-    else if (!is_ending(s)) {
-        tell(s);
-        begin_next(s);
+    if (is_ending(s))
+        return;
+    if (s->wants_reset) {
+        restart(s);
+        return;
     }
+    tell(s);
+    refuse_failed(s);
+    begin_next(s);
 }
 
 static int begin_cell(struct session *s, const struct cell_request *request,
@@ -313,6 +341,12 @@ static int begin_cell(struct session *s, const struct cell_request *request,
         return -1;
     }
     return 0;
+}
+
+static void drop_request(const struct cell_request *request)
+{
+    int fd = request->stdin_fd;
+    scoped_close_fd(&fd);
 }
 
 /* One that was accepted and cannot run any more. */
@@ -345,6 +379,7 @@ static void refuse_all(struct session *s, const char *why)
     while (s->first) {
         scoped_free struct waiting *w = s->first;
         s->first = w->next;
+        drop_request(w->request);
         refuse(w, &err);
     }
 }
@@ -363,16 +398,15 @@ static int wait_in_line(struct session *s, const struct cell_request *request,
     return 0;
 }
 
-int session_execute(struct session *s, const struct cell_request *request, bool may_queue,
-                    const struct execution_events *events, void *ctx, struct error *err)
+static int refuse_now(const struct session *s, bool may_queue, struct error *err)
 {
     switch (s->info.state) {
     case SESSION_READY:
-        return begin_cell(s, request, events, ctx, err);
+        return 0;
     case SESSION_CREATING:
     case SESSION_BUSY:
         if (may_queue)
-            return wait_in_line(s, request, events, ctx, err);
+            return 0;
         error_set(err, ERROR_CONFLICT, "the session is %s", state_names[s->info.state]);
         return error_hint(err,
                           "wait for its execution to end, interrupt it, or let this one queue");
@@ -384,6 +418,18 @@ int session_execute(struct session *s, const struct cell_request *request, bool 
         break;
     }
     return error_set(err, ERROR_CONFLICT, "the session is over");
+}
+
+int session_execute(struct session *s, const struct cell_request *request, bool may_queue,
+                    const struct execution_events *events, void *ctx, struct error *err)
+{
+    if (s->info.state == SESSION_READY)
+        return begin_cell(s, request, events, ctx, err);
+    if (refuse_now(s, may_queue, err) < 0 || wait_in_line(s, request, events, ctx, err) < 0) {
+        drop_request(request);
+        return -1;
+    }
+    return 0;
 }
 
 void session_interrupt(struct session *s)
@@ -496,8 +542,11 @@ static void start_kernel(struct session *s)
     s->generation++; /* nothing that comes is older */
     enter(s, SESSION_CREATING);
     set_timer(s, START_MS, on_start_late);
-    if (launch(s, &err) < 0)
+    s->kernel_runs = true;
+    if (launch(s, &err) < 0) {
+        s->kernel_runs = false;
         fail(s, &err);
+    }
 }
 
 /* It was forked with the sandbox, which init adopts, and says READY like any other. */
@@ -515,11 +564,14 @@ static void join_kernel(struct session *s, int channel)
 static void on_kernel_exit(struct session *s, const struct guest_message *m)
 {
     struct error err;
+    guest_kill(s->guest); /* what it left running */
     if (s->wants_reset) {
         drop_kernel(s);
         start_kernel(s);
         return;
     }
+    if (s->info.state == SESSION_FAILED)
+        return; /* why is known already */
     if (m->signal)
         error_set(&err, ERROR_UNAVAILABLE, "the interpreter was ended by signal %d", m->signal);
     else
@@ -543,13 +595,14 @@ int session_reset(struct session *s, struct error *err)
     s->wants_reset = true;
     s->start_ns = clock_now_ns();
     if (s->cell) {
-        cell_kill(s->cell);
-    } else if (s->kernel_runs) {
-        enter(s, SESSION_CREATING);
-        guest_kill(s->guest);
-    } else {
-        drop_kernel(s);
-        start_kernel(s);
+        cell_kill(s->cell); /* goes on when it has ended */
+        return 0;
+    }
+    restart(s);
+    if (s->question.fn) {
+        struct error reset;
+        error_set(&reset, ERROR_CONFLICT, "the session was reset");
+        end_question(s, &reset);
     }
     return 0;
 }

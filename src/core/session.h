@@ -67,7 +67,9 @@ const struct session_info *session_info(const struct session *session);
 /* A parked session gets a user: from now on these events. */
 void session_give(struct session *session, const struct session_events *events, void *ctx);
 
-/* `ended` comes later, exactly once. Busy is ERROR_CONFLICT, unless `may_queue`. */
+/* `ended` comes later, exactly once. Busy is ERROR_CONFLICT, unless `may_queue`; what waits is
+ * refused (as cancelled) when the interpreter is lost. The request's fds are taken even on failure.
+ */
 MUST_CHECK int session_execute(struct session *session, const struct cell_request *request,
                                bool may_queue, const struct execution_events *events, void *ctx,
                                struct error *err);

@@ -71,12 +71,12 @@ static int watch(struct stream *s, struct error *err)
     return loop_watch_new(&s->watch, s->stdio->loop, s->fd, LOOP_READ, on_readable, s, err);
 }
 
-/* A pipe belongs to who made it, which is nobody inside. */
-static int open_pipe(const struct stdio *stdio, int fds[2], struct error *err)
+/* A pipe belongs to who made it, which is nobody inside; but programs open /dev/stdout by name. */
+static int open_pipe(int fds[2], struct error *err)
 {
     if (pipe2(fds, O_CLOEXEC) < 0)
         return error_sys(err, "make pipe");
-    if (stdio->order.is_named && fchmod(fds[0], 0666) < 0) {
+    if (fchmod(fds[0], 0666) < 0) {
         error_sys(err, "share a pipe");
         close(fds[0]);
         close(fds[1]);
@@ -88,7 +88,7 @@ static int open_pipe(const struct stdio *stdio, int fds[2], struct error *err)
 static int open_output(struct stdio *stdio, struct stream *s, int *theirs, struct error *err)
 {
     int fds[2];
-    if (open_pipe(stdio, fds, err) < 0)
+    if (open_pipe(fds, err) < 0)
         return -1;
     s->fd = fds[0];
     *theirs = fds[1];
@@ -102,7 +102,7 @@ static int open_output(struct stdio *stdio, struct stream *s, int *theirs, struc
 static int open_input(struct stdio *stdio, struct loop *loop, int *theirs, struct error *err)
 {
     int fds[2];
-    if (open_pipe(stdio, fds, err) < 0)
+    if (open_pipe(fds, err) < 0)
         return -1;
     *theirs = fds[0];
     if (stdio->order.stdin_fd >= 0)

@@ -20,7 +20,6 @@ struct stdio;
 struct stdio_order {
     int stdin_fd;              /* taken, even on failure; -1: an empty input */
     bool wants_throughput;     /* larger pipes */
-    bool is_named;             /* the program opens them by their names in /proc, as its own user */
     bool is_lazy;              /* read only by stdio_read_now(), until stdio_watch() */
     struct output *outputs[2]; /* by enum execution_stream: filled */
     void (*output)(void *ctx, enum execution_stream stream, const void *data, size_t len);

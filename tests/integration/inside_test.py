@@ -114,6 +114,11 @@ def test_a_figure_is_drawn_to_a_file(any_cove):
     assert picture["mime_type"] == "image/png" and picture["size"] > 5000
 
 
+def test_streams_open_by_name(any_cove):
+    done = any_cove("run", "-l", "bash", "-c", "echo out > /dev/stdout; echo err >> /dev/stderr; cat /dev/stdin", input="in")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "out\nin", "err\n")
+
+
 def test_the_workspace_has_three_names_and_tmp_is_private(cove):
     code = ("open('/workspace/a', 'w').write('x'); print(open('/data/a').read() + open('/mnt/data/a').read());"
             "open('/tmp/t', 'w').write('t')")

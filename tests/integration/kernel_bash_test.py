@@ -168,7 +168,7 @@ def test_an_interrupt_ends_the_code(kernel, code):
     output(kernel, "x=kept")
     running = kernel.start(f"echo go; {code}; echo no")
     running.wait_output("go")
-    if "sleep 1000" in code:  # a signal between fork and exec is lost, as in any shell
+    if "sleep 1000" in code:  # a signal just before it would not reach it; a host repeats those
         covetest.wait_for(lambda: "sleep" in kernel.box.processes(), "the program to run")
     kernel.interrupt()
     answer = running.finish()
@@ -176,10 +176,11 @@ def test_an_interrupt_ends_the_code(kernel, code):
     assert output(kernel, "echo $x") == "kept\n"
 
 
-def test_an_interrupt_at_rest_is_nothing(kernel):
-    for _ in range(3):
+def test_an_interrupt_at_rest_is_no_end(kernel):
+    for _ in range(20):
         kernel.interrupt()
-        assert output(kernel, "echo hi") == "hi\n"
+        assert kernel.execute("echo hi").code in (0, 130), "it may come late, and meet the next code"
+    assert output(kernel, "echo hi") == "hi\n"
 
 
 # --- questions ------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ import covetest
 import kernel_driver
 import spawner_protocol_test as spawning
 
-# src/wire/guest.h
+# src/wire/guest.h: what stands first in a message; the rest of it is 0 here.
 GUEST = struct.Struct("<IiiiIIII")
 GUEST_READY, GUEST_START, GUEST_STARTED, GUEST_EXITED, GUEST_SIGNAL, GUEST_KILL = range(1, 7)
 START_PLAIN = 1
@@ -32,6 +32,10 @@ def image_root(name):
     if not shutil.which("bwrap") or not tag.exists():
         return None
     return STORE / tag.read_text().strip() / "rootfs"
+
+
+def message(verb, value=0, argc=0, envc=0, strings=0, flags=0):
+    return GUEST.pack(verb, value, 0, 0, argc, envc, strings, flags).ljust(spawning.GUEST.size, b"\0")
 
 
 class Box:
@@ -111,7 +115,7 @@ class PlainKernel(kernel_driver.Kernel):
         data = b"".join(text.encode() + b"\0" for text in strings)
         nowhere, text = os.open("/dev/null", os.O_RDWR), kernel_driver._memory_file(program)
         self.control.sendmsg(
-            [GUEST.pack(GUEST_START, 0, 0, 0, len(argv), len(env), len(data), START_PLAIN) + data],
+            [message(GUEST_START, 0, len(argv), len(env), len(data), START_PLAIN) + data],
             [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [nowhere] * 3 + [theirs.fileno(), text]))])
         theirs.close()
         os.close(nowhere)
@@ -121,10 +125,10 @@ class PlainKernel(kernel_driver.Kernel):
 
     def hear(self):
         """The next message of cove-init's."""
-        return GUEST.unpack(self.control.recv(GUEST.size))
+        return GUEST.unpack_from(self.control.recv(4096))
 
     def tell(self, verb, value=0):
-        self.control.send(GUEST.pack(verb, value, 0, 0, 0, 0, 0, 0))
+        self.control.send(message(verb, value))
 
     def send(self, type, body=b"", generation=None, fds=()):
         for fd in fds:

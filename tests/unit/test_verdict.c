@@ -195,6 +195,98 @@ static void test_words(void **state)
     assert_string_equal(v.message, "ended by signal 40 (unknown)");
 }
 
+struct session_case {
+    const char *name;
+    struct facts facts; /* laid over those of a session's kernel */
+    enum execution_state state;
+    enum reason_kind kind;
+    const char *message;
+};
+
+/* What a kernel says of itself never hides what was seen from outside. */
+static const struct session_case session_cases[] = {
+    {"an exception",
+     {.has_ended = true, .has_exception = true, .exception = "KeyError", .exit_code = 1},
+     EXECUTION_FAILED,
+     REASON_EXCEPTION,
+     "raised KeyError"},
+    {"an exception with a good exit",
+     {.has_ended = true, .has_exception = true, .exception = "E"},
+     EXECUTION_FAILED,
+     REASON_EXCEPTION,
+     "raised E"},
+    {"an exception without a name",
+     {.has_ended = true, .has_exception = true, .exit_code = 1},
+     EXECUTION_FAILED,
+     REASON_EXCEPTION,
+     "raised "},
+    {"an exit that the code asked for",
+     {.has_ended = true, .exit_code = 3},
+     EXECUTION_FAILED,
+     REASON_EXIT,
+     "exited with status 3"},
+    {"an interrupt by the time limit",
+     {.has_ended = true, .is_timed_out = true, .has_exception = true, .exit_code = 130},
+     EXECUTION_TIMEOUT,
+     REASON_TIMEOUT,
+     "ran longer than its limit of 0 s"},
+    {"a good answer does not undo the time limit",
+     {.has_ended = true, .is_timed_out = true},
+     EXECUTION_TIMEOUT,
+     REASON_TIMEOUT,
+     "ran longer than its limit of 0 s"},
+    {"an interrupt by the caller",
+     {.has_ended = true, .is_cancelled = true, .has_exception = true, .exit_code = 130},
+     EXECUTION_CANCELLED,
+     REASON_CANCELLED,
+     "cancelled by the caller"},
+    {"an exception out of memory",
+     {.has_ended = true, .has_exception = true, .exit_code = 1, .stats = {.oom_kills = 1}},
+     EXECUTION_FAILED,
+     REASON_OOM,
+     "used more memory than its limit of 0 MiB"},
+    {"a kernel that exits",
+     {.runner_has_exited = true, .exit_code = 5},
+     EXECUTION_FAILED,
+     REASON_RUNNER_DIED,
+     "the interpreter ended with status 5"},
+    {"a kernel that exits well",
+     {.runner_has_exited = true},
+     EXECUTION_FAILED,
+     REASON_RUNNER_DIED,
+     "the interpreter ended with status 0"},
+    {"a kernel that crashes",
+     {.runner_has_exited = true, .signal = SIGSEGV},
+     EXECUTION_FAILED,
+     REASON_RUNNER_DIED,
+     "the interpreter was ended by signal 11 (SIGSEGV)"},
+    {"a kernel that raised and then died",
+     {.runner_has_exited = true, .has_exception = true, .exception = "E", .exit_code = 1},
+     EXECUTION_FAILED,
+     REASON_RUNNER_DIED,
+     "the interpreter ended with status 1"},
+    {"a kernel that spoke nonsense, and was killed for it",
+     {.runner_has_exited = true, .signal = SIGKILL, .runner_fault = "a frame"},
+     EXECUTION_FAILED,
+     REASON_RUNNER_DIED,
+     "the interpreter spoke nonsense: a frame"},
+    {"a kernel of which nothing is known",
+     {.exit_code = 0},
+     EXECUTION_FAILED,
+     REASON_RUNNER_DIED,
+     "the sandbox ended before the program did"},
+};
+
+static void test_session_case(void **state)
+{
+    const struct session_case *row = *state;
+    struct verdict v;
+    verdict_reach(&v, &row->facts);
+    assert_int_equal(v.state, row->state);
+    assert_int_equal(v.kind, row->kind);
+    assert_string_equal(v.message, row->message);
+}
+
 static void test_names(void **state)
 {
     (void)state;
@@ -215,6 +307,7 @@ int main(void)
     check_one(&check, "a disk that was not measured is not full", test_unknown_disk);
     check_one(&check, "a disk with room for a page is not full", test_disk_edge);
     check_one(&check, "messages say limit and cause", test_words);
+    check_rows(&check, session_cases, test_session_case);
     check_one(&check, "every state and kind has a name", test_names);
     return check_run(&check, "verdict");
 }
