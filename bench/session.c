@@ -423,6 +423,7 @@ static void load_template(struct runner_kernel *kernel, struct runner_list *runn
     template.argv = (const char *const *)kernel->command.items;
     template.env = env;
     template.kernel_fd = fd;
+    template.copier_fd = -1;
     template.is_plain = kernel->is_plain;
     template.limits = (struct spawn_limits){.memory_bytes = 256 * MIB,
                                             .disk_bytes = 64 * MIB,

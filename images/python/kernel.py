@@ -32,7 +32,7 @@ __builtins__ = dict(BUILTINS)
 
 PROTOCOL = 1
 CHANNEL_FD, PROGRAM_FD = 3, 4
-SET, EXECUTE, VARIABLES, VARIABLE, COMPLETE, IS_WHOLE, ACK, SYNC = range(1, 9)
+SET, EXECUTE, VARIABLES, VARIABLE, COMPLETE, IS_WHOLE, ACK, SYNC, CHECKPOINT = range(1, 10)
 READY, DATA, ERROR, REPLY, DONE = range(64, 69)
 MORE, FIRST, MAIN = 1, 2, 4
 
@@ -279,6 +279,12 @@ class Channel:
     def send_again(self):
         for frame in self.kept:
             self.socket.send(frame)
+
+    def revive(self):
+        """In a kernel that a checkpoint has borne: the descriptor is the same, its other end is not."""
+        self.pid = getpid()
+        self.lock = _thread.allocate_lock()
+        self.begin(0)
 
     def leave(self):
         """In a child of the code: it must neither speak nor keep the channel open."""
@@ -904,6 +910,7 @@ class Kernel:
         self.status = 0
         self.settings = []  # what SET said for the next execution
         self.environment = {}  # what it replaced there
+        self.copier = None  # the extension that makes checkpoints, once one was asked for
         self.requests = {VARIABLES: self.variables, VARIABLE: self.variable,
                          COMPLETE: self.complete, IS_WHOLE: self.is_whole}
         AfterImport({"linecache": self.cells.fill, "matplotlib.pyplot": self.figures.adopt})
@@ -911,8 +918,7 @@ class Kernel:
 
     def serve(self):
         self.channel.begin(0)
-        version = ".".join(map(str, sys.version_info[:3]))
-        self.channel.send(READY, to_utf8(to_json({"protocol": PROTOCOL, "language": "python", "version": version})))
+        self.say_ready()
         while True:
             kind, generation, body, fds = self.channel.receive()
             if kind == SET:
@@ -925,11 +931,17 @@ class Kernel:
                 self.channel.begin(generation)
                 self.handle(kind, body, fds)
 
+    def say_ready(self):
+        version = ".".join(map(str, sys.version_info[:3]))
+        self.channel.send(READY, to_utf8(to_json({"protocol": PROTOCOL, "language": "python", "version": version})))
+
     def handle(self, kind, body, fds):
         """A request. What goes wrong in the kernel itself, for want of memory perhaps, has a DONE too."""
         try:
             if kind == EXECUTE:
                 self.execute(body, fds)
+            elif kind == CHECKPOINT:
+                self.checkpoint(fds)
             else:
                 self.interrupts.with_alarm(self.requests.get(kind, self.unknown), body.decode("utf-8", "replace"))
                 self.channel.done()
@@ -1140,6 +1152,32 @@ class Kernel:
         elif outcome[0] is not None:
             sys.stderr.write(describe_error(outcome[0], self.cells)["traceback"])
 
+    # --- CHECKPOINT -------------------------------------------------------------------------------
+
+    def checkpoint(self, fds):
+        """Answers in the kernel that goes on; returns once more, later, in each that the copy bears."""
+        if len(fds) != 2:
+            for fd in fds:
+                close(fd)
+            raise OSError(24, "Too many open files: the channel of the checkpoint could not be received")
+        copy, program = fds
+        try:
+            if self.copier is None:
+                self.copier = load_extension("cove_checkpoint", program)
+        except BaseException:
+            close(copy)
+            raise
+        finally:
+            close(program)
+        pid = self.copier.checkpoint(copy, self.channel.socket.fileno())
+        if pid:
+            self.reply({"ok": True, "pid": pid})
+            self.channel.done()
+        else:
+            self.settings, self.loop = [], None  # the loop's descriptors did not come along
+            self.channel.revive()
+            self.say_ready()
+
     # --- the other requests -----------------------------------------------------------------------
 
     def reply(self, value):
@@ -1191,6 +1229,21 @@ class Kernel:
 
     def unknown(self, _):
         raise NotImplementedError("this kernel does not know that request")
+
+
+class Spec:
+    """As much of an importlib spec as a dynamic library wants."""
+
+    def __init__(self, name, origin):
+        self.name, self.origin = name, origin
+
+
+def load_extension(name, fd):
+    imp = __import__("_imp")
+    module = imp.create_dynamic(Spec(name, f"/proc/self/fd/{fd}"))
+    imp.exec_dynamic(module)
+    sys.modules.pop(name, None)
+    return module
 
 
 def rehearse():

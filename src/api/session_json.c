@@ -4,6 +4,15 @@
 
 #include "base/clock.h"
 
+json_t *checkpoint_json(const struct checkpoint_info *info)
+{
+    char created[CLOCK_TEXT_BYTES];
+    clock_format(info->created_ns, created);
+    return json_pack("{s:s, s:o, s:s, s:b, s:f}", "id", info->id, "name",
+                     json_text_or_null(info->name[0] ? info->name : NULL), "created_at", created,
+                     "lost", info->is_lost, "took_ms", info->took_ms);
+}
+
 json_t *session_json(const struct session_info *info, const char *language)
 {
     char created[CLOCK_TEXT_BYTES], used[CLOCK_TEXT_BYTES];

@@ -14,6 +14,7 @@ static const char *const prefixes[ID_KIND_COUNT] = {
     [ID_EXECUTION] = "exe_",
     [ID_TEMPLATE] = "tpl_",
     [ID_REQUEST] = "req_",
+    [ID_CHECKPOINT] = "chk_",
 };
 
 int id_make(enum id_kind kind, char out[ID_BYTES], struct error *err)

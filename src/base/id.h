@@ -8,7 +8,7 @@
 
 #define ID_BYTES 32 /* prefix, underscore, 26 characters, NUL */
 
-enum id_kind { ID_SESSION, ID_EXECUTION, ID_TEMPLATE, ID_REQUEST, ID_KIND_COUNT };
+enum id_kind { ID_SESSION, ID_EXECUTION, ID_TEMPLATE, ID_REQUEST, ID_CHECKPOINT, ID_KIND_COUNT };
 
 MUST_CHECK int id_make(enum id_kind kind, char out[ID_BYTES], struct error *err);
 bool id_is_valid(enum id_kind kind, const char *text);

@@ -25,10 +25,8 @@
 #define MOUNTINFO_MAX_BYTES (16 * MIB)
 
 static const char *const v1_names[CGROUP_CONTROLLER_COUNT] = {
-    [CGROUP_MEMORY] = "memory",
-    [CGROUP_PIDS] = "pids",
-    [CGROUP_CPU] = "cpu",
-    [CGROUP_CPUACCT] = "cpuacct",
+    [CGROUP_MEMORY] = "memory",   [CGROUP_PIDS] = "pids",       [CGROUP_CPU] = "cpu",
+    [CGROUP_CPUACCT] = "cpuacct", [CGROUP_FREEZER] = "freezer",
 };
 
 static const char *const v2_names[CGROUP_CONTROLLER_COUNT] = {
@@ -102,11 +100,13 @@ static int add_hierarchy(struct cgroup_tree *tree, int mount_fd, const char *nam
 }
 
 static void add_v1(struct cgroup_tree *tree, const char *mount, const char *options,
-                   const char *parent_name)
+                   const char *parent_name, bool wants_freezer)
 {
     int index = -1;
     for (int c = 0; c < CGROUP_CONTROLLER_COUNT; c++) {
         if (!v1_names[c] || tree->where[c] >= 0 || !has_word(options, v1_names[c], ","))
+            continue;
+        if ((c == CGROUP_FREEZER) != wants_freezer)
             continue;
         if (index < 0) {
             scoped_fd int fd = open(mount, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -210,7 +210,7 @@ static void add_v2(struct cgroup_tree *tree, const char *mount, const char *pare
 
 /* One line of mountinfo: "... mount-point options - type source super-options". */
 static void add_mount(struct cgroup_tree *tree, char *line, const char *parent_name,
-                      bool is_rootless)
+                      bool is_rootless, bool wants_freezer)
 {
     char *tail = strstr(line, " - cgroup");
     if (!tail)
@@ -226,10 +226,22 @@ static void add_mount(struct cgroup_tree *tree, char *line, const char *parent_n
     const char *options = strtok_r(NULL, " \n", &save);
     if (!mount || !type || !options)
         return;
-    if (strcmp(type, "cgroup2") == 0)
+    if (strcmp(type, "cgroup2") != 0 && !is_rootless)
+        add_v1(tree, mount, options, parent_name, wants_freezer);
+    else if (strcmp(type, "cgroup2") == 0 && !wants_freezer)
         add_v2(tree, mount, parent_name, is_rootless);
-    else if (!is_rootless)
-        add_v1(tree, mount, options, parent_name);
+}
+
+static void add_mounts(struct cgroup_tree *tree, const char *parent_name, bool is_rootless,
+                       bool wants_freezer)
+{
+    struct error err;
+    scoped_free char *text = NULL;
+    if (fd_read_file("/proc/self/mountinfo", &text, MOUNTINFO_MAX_BYTES, &err) < 0)
+        return;
+    for (char *save = NULL, *line = strtok_r(text, "\n", &save); line;
+         line = strtok_r(NULL, "\n", &save))
+        add_mount(tree, line, parent_name, is_rootless, wants_freezer);
 }
 
 void cgroup_tree_open(struct cgroup_tree *tree, const char *parent_name, bool is_rootless)
@@ -237,14 +249,9 @@ void cgroup_tree_open(struct cgroup_tree *tree, const char *parent_name, bool is
     *tree = (struct cgroup_tree){0};
     for (int c = 0; c < CGROUP_CONTROLLER_COUNT; c++)
         tree->where[c] = -1;
-
-    struct error err;
-    scoped_free char *text = NULL;
-    if (fd_read_file("/proc/self/mountinfo", &text, MOUNTINFO_MAX_BYTES, &err) < 0)
-        return;
-    for (char *save = NULL, *line = strtok_r(text, "\n", &save); line;
-         line = strtok_r(NULL, "\n", &save))
-        add_mount(tree, line, parent_name, is_rootless);
+    add_mounts(tree, parent_name, is_rootless, false);
+    if (tree->where[CGROUP_UNIFIED] < 0) /* else every sandbox would pay for one more group */
+        add_mounts(tree, parent_name, is_rootless, true);
 }
 
 void cgroup_tree_close(struct cgroup_tree *tree)
@@ -529,8 +536,27 @@ static void kill_listed(int dir_fd)
     }
 }
 
+int cgroup_freeze(const struct cgroup *cg, const struct cgroup_tree *tree, bool is_frozen,
+                  struct error *err)
+{
+    int unified = fd_of(cg, tree, CGROUP_UNIFIED), freezer = fd_of(cg, tree, CGROUP_FREEZER);
+    bool is_done = false;
+    errno = EOPNOTSUPP;
+    if (unified >= 0)
+        is_done = write_file(unified, "cgroup.freeze", is_frozen ? "1" : "0");
+    else if (freezer >= 0)
+        is_done = write_file(freezer, "freezer.state", is_frozen ? "FROZEN" : "THAWED");
+    if (is_done)
+        return 0;
+    error_sys(err, "%s the processes", is_frozen ? "freeze" : "thaw");
+    if (err->sys_errno == EOPNOTSUPP || err->sys_errno == ENOENT)
+        error_set(err, ERROR_UNAVAILABLE, "this host cannot freeze: it has no cgroup for that");
+    return -1;
+}
+
 void cgroup_kill(const struct cgroup *cg, const struct cgroup_tree *tree)
 {
+    struct error ignored;
     int fd = fd_of(cg, tree, CGROUP_UNIFIED);
     if (fd >= 0 && write_file(fd, "cgroup.kill", "1"))
         return;
@@ -538,6 +564,9 @@ void cgroup_kill(const struct cgroup *cg, const struct cgroup_tree *tree)
         if (cg->fd[i] >= 0)
             kill_listed(cg->fd[i]);
     }
+    /* What version 1 has frozen dies only when it is let go. */
+    if (fd_of(cg, tree, CGROUP_FREEZER) >= 0)
+        (void)!cgroup_freeze(cg, tree, false, &ignored);
 }
 
 bool cgroup_remove(struct cgroup *cg, const struct cgroup_tree *tree)

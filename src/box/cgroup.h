@@ -22,6 +22,7 @@ enum cgroup_controller {
     CGROUP_CPU,
     CGROUP_CPUACCT, /* version 1 only; part of cpu.stat in version 2 */
     CGROUP_UNIFIED, /* the version 2 tree itself: kill and freeze */
+    CGROUP_FREEZER, /* version 1 only, and only where there is no version 2 tree */
     CGROUP_CONTROLLER_COUNT
 };
 
@@ -84,6 +85,11 @@ MUST_CHECK int cgroup_enter(const struct cgroup_entry *entry);
 
 void cgroup_read_stats(const struct cgroup *cg, const struct cgroup_tree *tree,
                        struct spawn_stats *stats);
+
+/* Stops every process of the group where it stands, or lets them go on. ERROR_UNAVAILABLE where
+ * this host cannot. A frozen group can be killed. */
+MUST_CHECK int cgroup_freeze(const struct cgroup *cg, const struct cgroup_tree *tree,
+                             bool is_frozen, struct error *err);
 
 void cgroup_kill(const struct cgroup *cg, const struct cgroup_tree *tree);
 

@@ -19,6 +19,7 @@ struct repl_options {
     char *language;
     char *out;
     struct option_list env;
+    uint64_t idle_freeze_ms;
     bool no_history;
 };
 
@@ -108,6 +109,7 @@ static int run_session(struct native *n, const struct repl_options *o, struct er
     if (!r->runner || place_open(&n->place, r->cli, r->runner, &o->env, err) < 0)
         return -1;
     place_template(n->place)->limits.lifetime_ms = LIFETIME_MS;
+    place_template(n->place)->idle_freeze_ms = o->idle_freeze_ms;
     if (session_open(&r->session, r->loop, n->spawner, place_template(n->place), &session_events, n,
                      err) < 0 ||
         r->front->open(r, err) < 0)
@@ -181,6 +183,12 @@ static const struct option_row repl_options[] = {
      .offset = AT(env),
      .arg = "NAME=VALUE",
      .help = "Set a variable of the session's environment"},
+    {.name = "idle-freeze",
+     .type = OPTION_DURATION_MS,
+     .offset = AT(idle_freeze_ms),
+     .arg = "TIME",
+     .max = LIFETIME_MS,
+     .help = "Stop its processes when it was not used for this long; the next input wakes them"},
     {.name = "no-history",
      .type = OPTION_BOOL,
      .offset = AT(no_history),
@@ -212,7 +220,8 @@ const struct command cmd_repl = {
         "\n"
         "With --json it reads requests, one JSON object per line, such as {\"op\": \"execute\", "
         "\"code\": \"1+1\"}, and answers each with one line. The operations are execute, interrupt, "
-        "variables, variable, complete, is_whole and reset.",
+        "variables, variable, complete, is_whole, reset, checkpoint, rollback, checkpoints and "
+        "delete_checkpoint.",
     .options = repl_options,
     .option_count = ARRAY_LEN(repl_options),
     .options_size = sizeof(struct repl_options),

@@ -6,11 +6,13 @@
 #include <inttypes.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 
 #include "base/fd.h"
 #include "base/memory.h"
 
 #define KERNEL_TEXT_MAX (4 * MIB)
+#define COPIER          "cove_checkpoint.so"
 
 /* --- limits ---------------------------------------------------------------------------------- */
 
@@ -114,18 +116,36 @@ static int copy_text(int *out, const char *path, struct error *err)
     return 0;
 }
 
+/* A build without it has no checkpoints, and says so when one is asked for. */
+static void open_copier(struct session_template *t, const struct cli *cli)
+{
+    scoped_free char *path = cli_program_path(cli, COPIER);
+    scoped_fd int file = open(path, O_RDONLY | O_CLOEXEC);
+    scoped_fd int copy = memfd_create("copier", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (file < 0 || copy < 0)
+        return;
+    ssize_t n;
+    do
+        n = sendfile(copy, file, NULL, KERNEL_TEXT_MAX);
+    while (n > 0);
+    if (n == 0 &&
+        fcntl(copy, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) == 0)
+        t->copier_fd = take_fd(&copy);
+}
+
 int place_open(struct place **out, struct cli *cli, const struct runner *runner,
                const struct option_list *env, struct error *err)
 {
     scoped(place) struct place *place = xcalloc(1, sizeof(*place));
     struct session_template *t = &place->template;
     scoped_free char *recipes = cli_recipes_dir(cli);
-    t->kernel_fd = -1;
+    t->kernel_fd = t->copier_fd = -1;
     if (runner_find_kernel(&place->kernel, runner, recipes, err) < 0 ||
         place_env(&place->env, runner, env, err) < 0 || place_limits(&t->limits, cli, err) < 0)
         return -1;
     if (place->kernel.text && copy_text(&t->kernel_fd, place->kernel.text, err) < 0)
         return -1;
+    open_copier(t, cli);
     memcpy(t->image, runner->digest, sizeof(t->image));
     t->argv = (const char *const *)place->kernel.command.items;
     t->env = place->env;
@@ -140,6 +160,7 @@ void place_free(struct place *place)
     if (!place)
         return;
     scoped_close_fd(&place->template.kernel_fd);
+    scoped_close_fd(&place->template.copier_fd);
     runner_kernel_release(&place->kernel);
     free(place->env);
     free(place);

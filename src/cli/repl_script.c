@@ -226,12 +226,55 @@ static int op_reset(struct script *s, struct error *err)
     return session_reset(s->repl->session, err);
 }
 
+/* --- checkpoints ----------------------------------------------------------------------------- */
+
+static void on_checkpoint(void *ctx, const struct checkpoint_info *info, const struct error *err)
+{
+    struct script *s = ctx;
+    if (err)
+        answer_error(s, err);
+    else
+        answer(s, json_pack("{s:o}", "checkpoint", checkpoint_json(info)));
+    end_request(s);
+}
+
+static int op_checkpoint(struct script *s, struct error *err)
+{
+    return session_checkpoint(s->repl->session, text_of(s, "name"), on_checkpoint, s, err);
+}
+
+static int op_rollback(struct script *s, struct error *err)
+{
+    return session_rollback(s->repl->session, text_of(s, "checkpoint"), on_checkpoint, s, err);
+}
+
+static int op_checkpoints(struct script *s, struct error *err)
+{
+    (void)err;
+    json_t *list = json_array();
+    const struct checkpoint_info *info;
+    for (size_t i = 0; (info = session_checkpoint_at(s->repl->session, i)); i++)
+        json_array_append_new(list, checkpoint_json(info));
+    answer(s, json_pack("{s:o}", "checkpoints", list));
+    s->is_busy = false;
+    return 0;
+}
+
+static int op_delete_checkpoint(struct script *s, struct error *err)
+{
+    return session_drop_checkpoint(s->repl->session, text_of(s, "checkpoint"), on_checkpoint, s,
+                                   err);
+}
+
 static const struct op {
     const char *name;
     int (*run)(struct script *s, struct error *err);
 } ops[] = {
-    {"execute", op_execute},   {"variables", op_variables}, {"variable", op_variable},
-    {"complete", op_complete}, {"is_whole", op_is_whole},   {"reset", op_reset},
+    {"execute", op_execute},         {"variables", op_variables},
+    {"variable", op_variable},       {"complete", op_complete},
+    {"is_whole", op_is_whole},       {"reset", op_reset},
+    {"checkpoint", op_checkpoint},   {"rollback", op_rollback},
+    {"checkpoints", op_checkpoints}, {"delete_checkpoint", op_delete_checkpoint},
 };
 
 /* --- lines ----------------------------------------------------------------------------------- */

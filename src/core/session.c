@@ -1,6 +1,6 @@
 /* session.c - the life of a session: its sandbox, its kernel, and who may use it when */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/session.h"
+#include "core/session_inside.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -20,65 +20,9 @@
 #define QUESTION_MS       5000
 #define QUESTION_GRACE_MS 1000
 #define ANSWER_MAX        (17 * MIB)
-#define LATE_MAX          4 /* pipes of earlier executions that children still hold */
 #define ACK_BYTES         (64 * KIB)
 #define CHANNEL_BUFFER    (1024 * 1024)
 
-/* An execution that waits for its turn. */
-struct waiting {
-    struct waiting *next;
-    const struct cell_request *request;
-    const struct execution_events *events;
-    void *ctx;
-};
-
-struct late {
-    struct session *session;
-    struct stdio *stdio; /* NULL: free */
-};
-
-struct session {
-    struct session_info info;
-    struct loop *loop;
-    struct spawner_client *spawner;
-    const struct session_template *template;
-    const struct session_events *events;
-    void *ctx;
-
-    uint64_t sandbox; /* 0: none */
-    struct guest *guest;
-    struct kernel *kernel;
-    struct stdio *startup; /* what the kernel prints before it is ready */
-    struct output startup_out, startup_err;
-    struct loop_timer *timer; /* by state: start, idle; of a question */
-    int64_t start_ns;         /* monotonic */
-    uint32_t generation;
-    struct spawn_stats before;
-
-    struct cell *cell;
-    const struct execution_events *told; /* of the cell */
-    void *told_ctx;
-    struct waiting *first;
-    struct late late[LATE_MAX];
-    size_t next_late;
-
-    struct question {
-        session_answer_fn fn; /* NULL: none is open */
-        void *ctx;
-        struct strbuf body;
-        bool is_answered;
-        struct error error; /* msg "": none */
-    } question;
-
-    bool is_creating; /* the spawner owes us a sandbox */
-    bool is_sealed;
-    bool is_warm;     /* its interpreter is made with it, by a zygote */
-    bool kernel_runs; /* asked to start, and its end not told yet */
-    bool wants_reset;
-    bool has_destroyed;
-};
-
-static void begin_next(struct session *s);
 static void start_kernel(struct session *s);
 static void refuse_all(struct session *s, const char *why);
 static void on_start_late(void *ctx);
@@ -104,7 +48,7 @@ const struct session_info *session_info(const struct session *s)
 
 /* --- states ---------------------------------------------------------------------------------- */
 
-static void set_timer(struct session *s, uint64_t ms, loop_timer_fn fn)
+void session_set_timer(struct session *s, uint64_t ms, loop_timer_fn fn)
 {
     loop_timer_free(s->timer);
     s->timer = fn ? loop_timer_new(s->loop, ms, fn, s) : NULL;
@@ -115,25 +59,71 @@ static void on_idle(void *ctx)
     session_close(ctx);
 }
 
-static void enter(struct session *s, enum session_state state)
+static void on_unused(void *ctx)
 {
-    s->info.state = state;
-    set_timer(s, s->template->idle_ms,
-              state == SESSION_READY && s->template->idle_ms ? on_idle : NULL);
+    session_freeze(ctx);
 }
 
-static void tell(struct session *s)
+void session_enter(struct session *s, enum session_state state)
+{
+    bool is_ready = state == SESSION_READY;
+    s->info.state = state;
+    session_set_timer(s, s->template->idle_ms, is_ready && s->template->idle_ms ? on_idle : NULL);
+    loop_timer_free(take_ptr(&s->freeze_timer));
+    if (is_ready && s->template->idle_freeze_ms)
+        s->freeze_timer = loop_timer_new(s->loop, s->template->idle_freeze_ms, on_unused, s);
+    if (state < SESSION_TERMINATING) /* else it is killed as it is */
+        session_thaw(s);
+}
+
+void session_tell(struct session *s)
 {
     s->events->changed(s->ctx, s);
 }
 
-static void drop_kernel(struct session *s)
+void session_drop_kernel(struct session *s)
 {
     kernel_free(take_ptr(&s->kernel));
     stdio_free(take_ptr(&s->startup));
 }
 
-static bool is_ending(const struct session *s)
+/* --- freezing -------------------------------------------------------------------------------- */
+
+/* Who asks the spawner may be gone when the answer comes. */
+static void on_frozen(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
+{
+    (void)ctx;
+    (void)m;
+    (void)fds;
+    (void)err;
+}
+
+static void ask_freezer(struct session *s, enum spawn_verb verb)
+{
+    struct spawn_message m = {.verb = (uint16_t)verb, .sandbox = s->sandbox};
+    spawner_client_ask(s->spawner, &m, on_frozen, NULL);
+}
+
+/* A host that cannot freeze leaves it running, which is no harm; the thaw is sent all the same, in
+ * front of whatever wakes it. */
+void session_freeze(struct session *s)
+{
+    if (s->info.state != SESSION_READY || s->info.is_frozen || !s->sandbox)
+        return;
+    s->info.is_frozen = true;
+    ask_freezer(s, SPAWN_FREEZE);
+}
+
+void session_thaw(struct session *s)
+{
+    if (!s->info.is_frozen)
+        return;
+    s->info.is_frozen = false;
+    if (s->sandbox)
+        ask_freezer(s, SPAWN_THAW);
+}
+
+bool session_is_ending(const struct session *s)
 {
     return s->info.state >= SESSION_TERMINATING;
 }
@@ -146,14 +136,15 @@ static void refuse_failed(struct session *s)
 }
 
 /* The interpreter is gone; the workspace is not, as long as there is a sandbox. */
-static void fail(struct session *s, const struct error *err)
+void session_fail(struct session *s, const struct error *err)
 {
-    if (is_ending(s))
+    if (session_is_ending(s))
         return;
     s->info.error = *err;
-    drop_kernel(s);
-    enter(s, SESSION_FAILED);
-    tell(s);
+    session_drop_kernel(s);
+    session_enter(s, SESSION_FAILED);
+    checkpoint_abort(s, err);
+    session_tell(s);
     refuse_failed(s);
 }
 
@@ -187,7 +178,7 @@ static void on_question_late(void *ctx)
     error_set(&s->question.error, ERROR_TIMEOUT, "the interpreter did not answer within %d s",
               QUESTION_MS / 1000);
     guest_signal(s->guest, SIGINT);
-    set_timer(s, QUESTION_GRACE_MS, on_question_stuck);
+    session_set_timer(s, QUESTION_GRACE_MS, on_question_stuck);
 }
 
 static void take_refusal(struct question *q, const struct frame_message *m)
@@ -221,27 +212,39 @@ static void question_on_frame(struct session *s, const struct frame_message *m)
         take_refusal(q, m);
         break;
     case KERNEL_DONE:
-        enter(s, SESSION_READY);
+        session_enter(s, SESSION_READY);
         end_question(s, NULL);
-        begin_next(s);
+        session_begin_next(s);
         break;
     default:
         break;
     }
 }
 
-int session_ask(struct session *s, enum kernel_frame_type question, const void *body, size_t len,
-                session_answer_fn fn, void *ctx, struct error *err)
+static int ask(struct session *s, enum kernel_frame_type question, const void *body, size_t len,
+               const int *fds, size_t fd_count, session_answer_fn fn, void *ctx, struct error *err)
 {
     if (s->info.state != SESSION_READY)
         return error_set(err, ERROR_CONFLICT, "the session is %s", state_names[s->info.state]);
-    if (kernel_send(s->kernel, question, ++s->generation, body, len, NULL, 0, err) < 0)
+    if (kernel_send(s->kernel, question, ++s->generation, body, len, fds, fd_count, err) < 0)
         return -1;
     s->question = (struct question){.fn = fn, .ctx = ctx};
     strbuf_init(&s->question.body, ANSWER_MAX);
-    enter(s, SESSION_BUSY);
-    set_timer(s, QUESTION_MS, on_question_late);
+    session_enter(s, SESSION_BUSY);
+    session_set_timer(s, QUESTION_MS, on_question_late);
     return 0;
+}
+
+int session_ask(struct session *s, enum kernel_frame_type question, const void *body, size_t len,
+                session_answer_fn fn, void *ctx, struct error *err)
+{
+    return ask(s, question, body, len, NULL, 0, fn, ctx, err);
+}
+
+int session_ask_with(struct session *s, enum kernel_frame_type question, const int *fds,
+                     size_t fd_count, session_answer_fn fn, void *ctx, struct error *err)
+{
+    return ask(s, question, NULL, 0, fds, fd_count, fn, ctx, err);
 }
 
 /* --- executions ------------------------------------------------------------------------------ */
@@ -259,7 +262,7 @@ static void keep_late(struct session *s, struct stdio *stdio)
     struct error err;
     if (!stdio)
         return;
-    struct late *late = &s->late[s->next_late++ % LATE_MAX];
+    struct late *late = &s->late[s->next_late++ % SESSION_LATE_MAX];
     stdio_free(late->stdio);
     *late = (struct late){.session = s, .stdio = stdio};
     stdio_discard(stdio, late, on_late_ended);
@@ -270,14 +273,14 @@ static void keep_late(struct session *s, struct stdio *stdio)
 /* A new interpreter, now or when the old one's end is told. */
 static void restart(struct session *s)
 {
-    drop_kernel(s);
+    session_drop_kernel(s);
     guest_kill(s->guest);
     if (!s->kernel_runs) {
         start_kernel(s);
         return;
     }
-    enter(s, SESSION_CREATING);
-    set_timer(s, START_MS, on_start_late);
+    session_enter(s, SESSION_CREATING);
+    session_set_timer(s, START_MS, on_start_late);
 }
 
 static void on_cell_ended(void *ctx, struct cell *c)
@@ -292,7 +295,7 @@ static void on_cell_ended(void *ctx, struct cell *c)
     s->info.last_used_ns = cell_execution(c)->ended_ns;
     keep_late(s, cell_take_stdio(c));
     if (is_lost) {
-        drop_kernel(s);
+        session_drop_kernel(s);
         guest_kill(s->guest); /* what the interpreter left running */
         snprintf(s->info.error.msg, sizeof(s->info.error.msg), "%.255s",
                  cell_execution(c)->verdict.message);
@@ -301,19 +304,19 @@ static void on_cell_ended(void *ctx, struct cell *c)
          */
         (void)!kernel_send(s->kernel, KERNEL_ACK, s->generation, NULL, 0, NULL, 0, &ignored);
     }
-    if (!is_ending(s))
-        enter(s, is_lost ? SESSION_FAILED : SESSION_READY);
+    if (!session_is_ending(s))
+        session_enter(s, is_lost ? SESSION_FAILED : SESSION_READY);
     told->ended(told_ctx, cell_execution(c));
     cell_free(c);
-    if (is_ending(s))
+    if (session_is_ending(s))
         return;
     if (s->wants_reset) {
         restart(s);
         return;
     }
-    tell(s);
+    session_tell(s);
     refuse_failed(s);
-    begin_next(s);
+    session_begin_next(s);
 }
 
 static int begin_cell(struct session *s, const struct cell_request *request,
@@ -335,9 +338,9 @@ static int begin_cell(struct session *s, const struct cell_request *request,
         .told = events, .told_ctx = ctx, .ended = on_cell_ended, .ctx = s};
     s->told = events;
     s->told_ctx = ctx;
-    enter(s, SESSION_BUSY);
+    session_enter(s, SESSION_BUSY);
     if (cell_begin(&s->cell, &place, request, &cell_events, err) < 0) {
-        enter(s, SESSION_READY);
+        session_enter(s, SESSION_READY);
         return -1;
     }
     return 0;
@@ -361,7 +364,7 @@ static void refuse(const struct waiting *w, const struct error *err)
     w->events->ended(w->ctx, &e);
 }
 
-static void begin_next(struct session *s)
+void session_begin_next(struct session *s)
 {
     struct error err;
     while (s->first && s->info.state == SESSION_READY && !s->cell) {
@@ -450,18 +453,19 @@ static void on_ready(struct session *s)
 {
     s->info.create_ms = (double)(clock_now_ns() - s->start_ns) / 1e6;
     stdio_free(take_ptr(&s->startup));
-    enter(s, SESSION_READY);
-    tell(s);
-    begin_next(s);
+    session_enter(s, SESSION_READY);
+    session_tell(s);
+    session_begin_next(s);
 }
 
-static void on_frame(void *ctx, const struct frame_message *m, const char *why)
+void session_on_frame(void *ctx, const struct frame_message *m, const char *why)
 {
     struct session *s = ctx;
     struct error err;
-    if (m && m->type == KERNEL_READY && s->info.state == SESSION_CREATING)
-        on_ready(s);
-    else if (m && m->generation != s->generation)
+    if (m && m->type == KERNEL_READY && s->info.state == SESSION_CREATING) {
+        if (!checkpoint_on_ready(s))
+            on_ready(s);
+    } else if (m && m->generation != s->generation)
         return; /* of an execution that is over */
     else if (m && s->cell)
         cell_on_frame(s->cell, m);
@@ -474,7 +478,7 @@ static void on_frame(void *ctx, const struct frame_message *m, const char *why)
         guest_kill(s->guest);
         if (s->question.fn)
             end_question(s, &err);
-        fail(s, &err);
+        session_fail(s, &err);
     }
 }
 
@@ -484,7 +488,7 @@ static void on_start_late(void *ctx)
     struct error err;
     error_set(&err, ERROR_TIMEOUT, "the interpreter was not ready within %d s", START_MS / 1000);
     guest_kill(s->guest);
-    fail(s, &err);
+    session_fail(s, &err);
 }
 
 static void on_startup_ended(void *ctx)
@@ -492,7 +496,7 @@ static void on_startup_ended(void *ctx)
     (void)ctx;
 }
 
-static int open_channel(int *ours, int *theirs, struct error *err)
+int session_open_channel(int *ours, int *theirs, struct error *err)
 {
     int pair[2], size = CHANNEL_BUFFER;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -522,8 +526,8 @@ static int launch(struct session *s, struct error *err)
     output_release(&s->startup_err);
     output_init(&s->startup_out, START_WORDS_MAX);
     output_init(&s->startup_err, START_WORDS_MAX);
-    if (open_channel(&ours, &theirs, err) < 0 ||
-        kernel_open(&s->kernel, s->loop, take_fd(&ours), on_frame, s, err) < 0 ||
+    if (session_open_channel(&ours, &theirs, err) < 0 ||
+        kernel_open(&s->kernel, s->loop, take_fd(&ours), session_on_frame, s, err) < 0 ||
         stdio_new(&s->startup, s->loop, &order, streams, err) < 0)
         return -1;
     const int fds[] = {streams[0], streams[1], streams[2], theirs, s->template->kernel_fd};
@@ -540,12 +544,12 @@ static void start_kernel(struct session *s)
     s->wants_reset = false;
     s->start_ns = s->start_ns ? s->start_ns : clock_now_ns();
     s->generation++; /* nothing that comes is older */
-    enter(s, SESSION_CREATING);
-    set_timer(s, START_MS, on_start_late);
+    session_enter(s, SESSION_CREATING);
+    session_set_timer(s, START_MS, on_start_late);
     s->kernel_runs = true;
     if (launch(s, &err) < 0) {
         s->kernel_runs = false;
-        fail(s, &err);
+        session_fail(s, &err);
     }
 }
 
@@ -555,9 +559,9 @@ static void join_kernel(struct session *s, int channel)
     struct error err;
     s->kernel_runs = true;
     s->generation++;
-    set_timer(s, START_MS, on_start_late);
-    if (kernel_open(&s->kernel, s->loop, channel, on_frame, s, &err) < 0)
-        fail(s, &err);
+    session_set_timer(s, START_MS, on_start_late);
+    if (kernel_open(&s->kernel, s->loop, channel, session_on_frame, s, &err) < 0)
+        session_fail(s, &err);
 }
 
 /* Between two executions, or before the first. */
@@ -566,7 +570,7 @@ static void on_kernel_exit(struct session *s, const struct guest_message *m)
     struct error err;
     guest_kill(s->guest); /* what it left running */
     if (s->wants_reset) {
-        drop_kernel(s);
+        session_drop_kernel(s);
         start_kernel(s);
         return;
     }
@@ -585,12 +589,12 @@ static void on_kernel_exit(struct session *s, const struct guest_message *m)
     }
     if (s->question.fn)
         end_question(s, &err);
-    fail(s, &err);
+    session_fail(s, &err);
 }
 
 int session_reset(struct session *s, struct error *err)
 {
-    if (is_ending(s) || !s->guest || s->is_creating)
+    if (session_is_ending(s) || !s->guest || s->is_creating || s->work.step)
         return error_set(err, ERROR_CONFLICT, "the session is %s", state_names[s->info.state]);
     s->wants_reset = true;
     s->start_ns = clock_now_ns();
@@ -623,12 +627,13 @@ static void end(struct session *s, const struct spawn_stats *stats)
         error_set(&err, ERROR_UNAVAILABLE, "the session ended");
         end_question(s, &err);
     }
-    drop_kernel(s);
+    checkpoint_free_all(s);
+    session_drop_kernel(s);
     guest_free(take_ptr(&s->guest));
-    for (size_t i = 0; i < LATE_MAX; i++)
+    for (size_t i = 0; i < SESSION_LATE_MAX; i++)
         stdio_free(take_ptr(&s->late[i].stdio));
-    enter(s, SESSION_TERMINATED);
-    tell(s);
+    session_enter(s, SESSION_TERMINATED);
+    session_tell(s);
 }
 
 static void on_destroyed(void *ctx, const struct spawn_message *m, int *fds,
@@ -655,9 +660,9 @@ static void destroy(struct session *s)
 
 void session_close(struct session *s)
 {
-    if (is_ending(s))
+    if (session_is_ending(s))
         return;
-    enter(s, SESSION_TERMINATING);
+    session_enter(s, SESSION_TERMINATING);
     if (s->cell)
         cell_cancel(s->cell);
     destroy(s);
@@ -672,19 +677,21 @@ static void on_guest(void *ctx, const struct guest_message *m)
         if (m->value) {
             errno = m->value;
             error_sys(&err, "start the interpreter '%s'", s->template->argv[0]);
-            fail(s, &err);
+            session_fail(s, &err);
         }
         return;
     }
     if (m && m->verb == GUEST_EXITED)
         s->kernel_runs = false;
+    if (m && checkpoint_on_guest(s, m))
+        return;
     if (s->cell)
         cell_on_guest(s->cell, m);
     else if (m && m->verb == GUEST_EXITED)
         on_kernel_exit(s, m);
-    else if (!m && s->is_sealed && !is_ending(s)) {
+    else if (!m && s->is_sealed && !session_is_ending(s)) {
         error_set(&err, ERROR_UNAVAILABLE, "the sandbox is gone");
-        fail(s, &err);
+        session_fail(s, &err);
     }
 }
 
@@ -694,19 +701,19 @@ static void on_created(void *ctx, const struct spawn_message *m, int *fds, const
     struct error local;
     s->is_creating = false;
     if (!m) {
-        if (is_ending(s))
+        if (session_is_ending(s))
             destroy(s);
         else
-            fail(s, err);
+            session_fail(s, err);
         return;
     }
     s->sandbox = m->sandbox;
-    if (is_ending(s)) { /* closed meanwhile */
+    if (session_is_ending(s)) { /* closed meanwhile */
         destroy(s);
         return;
     }
     if (guest_open(&s->guest, s->loop, take_fd(&fds[0]), on_guest, s, &local) < 0)
-        fail(s, &local);
+        session_fail(s, &local);
     else if (s->is_warm)
         join_kernel(s, take_fd(&fds[1]));
     else
@@ -720,7 +727,7 @@ static void on_sealed(struct session *s, const struct spawn_message *m)
         spawner_client_explain(s->spawner, m, &err);
         s->sandbox = 0; /* the spawner removes it by itself */
         guest_free(take_ptr(&s->guest));
-        fail(s, &err);
+        session_fail(s, &err);
         return;
     }
     s->is_sealed = true;
@@ -738,7 +745,7 @@ static void on_over(struct session *s, const struct spawn_message *m)
         cell_on_over(s->cell, &m->stats);
     if (s->question.fn)
         end_question(s, &err);
-    if (!is_ending(s)) {
+    if (!session_is_ending(s)) {
         s->info.error = err;
         session_close(s);
     }
@@ -768,7 +775,7 @@ void session_give(struct session *s, const struct session_events *events, void *
     s->events = events;
     s->ctx = ctx;
     s->info.created_ns = s->info.last_used_ns = clock_wall_ns();
-    enter(s, s->info.state); /* its idle time begins anew */
+    session_enter(s, s->info.state); /* its idle time begins anew */
 }
 
 int session_open(struct session **out, struct loop *loop, struct spawner_client *spawner,
@@ -803,15 +810,18 @@ void session_free(struct session *s)
 {
     if (!s)
         return;
-    set_timer(s, 0, NULL);
+    session_set_timer(s, 0, NULL);
+    loop_timer_free(s->freeze_timer);
     cell_free(s->cell);
-    drop_kernel(s);
+    s->work.fn = NULL; /* nobody is told any more */
+    checkpoint_free_all(s);
+    session_drop_kernel(s);
     guest_free(s->guest);
     while (s->first) {
         scoped_free struct waiting *w = s->first;
         s->first = w->next;
     }
-    for (size_t i = 0; i < LATE_MAX; i++)
+    for (size_t i = 0; i < SESSION_LATE_MAX; i++)
         stdio_free(s->late[i].stdio);
     strbuf_release(&s->question.body);
     output_release(&s->startup_out);

@@ -9,7 +9,10 @@
 
 #include "core/cell.h"
 
-#define SESSION_QUEUE_MAX 64
+#define SESSION_QUEUE_MAX           64
+#define SESSION_CHECKPOINTS_MAX     32
+#define SESSION_CHECKPOINTS_DEFAULT 8
+#define CHECKPOINT_NAME_BYTES       64
 
 enum session_state {
     SESSION_CREATING,
@@ -30,8 +33,11 @@ struct session_template {
     int kernel_fd;              /* a memory file with the kernel's text, or -1 */
     bool is_plain;              /* the kernel speaks the plain form of the protocol */
     struct spawn_limits limits; /* lifetime_ms: of the whole session */
+    int copier_fd;              /* a memory file: what helps the kernel to copy itself, or -1 */
+    size_t checkpoint_max;      /* 0: SESSION_CHECKPOINTS_DEFAULT */
     uint64_t zygote;            /* the warm interpreter to fork from; 0: started cold */
     uint64_t idle_ms;           /* closed when unused for this long; 0: never */
+    uint64_t idle_freeze_ms;    /* frozen when unused for this long; 0: never */
     bool allow_degraded;
 };
 
@@ -39,6 +45,7 @@ struct session_template {
 struct session_info {
     char id[ID_BYTES];
     enum session_state state;
+    bool is_frozen; /* its processes stand still, until somebody wants something of it */
     uint32_t layers;
     int64_t created_ns; /* wall clock */
     int64_t last_used_ns;
@@ -74,6 +81,11 @@ MUST_CHECK int session_execute(struct session *session, const struct cell_reques
                                bool may_queue, const struct execution_events *events, void *ctx,
                                struct error *err);
 
+/* Stops its processes where they stand, when it is ready; what is asked of it next lets them go on.
+ * Without a freezer on this host nothing happens. */
+void session_freeze(struct session *session);
+void session_thaw(struct session *session);
+
 /* For the execution that runs; none is fine. */
 void session_interrupt(struct session *session); /* SIGINT; a second one kills */
 void session_cancel(struct session *session);    /* interrupt, then kill */
@@ -88,6 +100,42 @@ typedef void (*session_answer_fn)(void *ctx, const char *body, size_t len, const
 MUST_CHECK int session_ask(struct session *session, enum kernel_frame_type question,
                            const void *body, size_t len, session_answer_fn fn, void *ctx,
                            struct error *err);
+
+/* --- checkpoints ------------------------------------------------------------------------------
+ *
+ * A checkpoint is the interpreter as it was, a frozen copy inside the sandbox from which any number
+ * of rollbacks start, and a copy of the workspace; both count in the sandbox's limits. It outlives
+ * resets and a dead interpreter. /tmp and /dev/shm are not part of it. */
+
+/* Plain data. */
+struct checkpoint_info {
+    char id[ID_BYTES];
+    char name[CHECKPOINT_NAME_BYTES]; /* may be empty */
+    int64_t created_ns;               /* wall clock */
+    double took_ms;                   /* the last that was done with it */
+    bool is_lost;                     /* its process was killed, by code or for want of memory */
+};
+
+/* `info` is borrowed for the call; on failure *err says why, and the session is as it was, or
+ * FAILED. */
+typedef void (*session_checkpoint_fn)(void *ctx, const struct checkpoint_info *info,
+                                      const struct error *err);
+
+/* A ready session only. `name` may be NULL; `fn` is called once, later. */
+MUST_CHECK int session_checkpoint(struct session *session, const char *name,
+                                  session_checkpoint_fn fn, void *ctx, struct error *err);
+
+/* A ready or failed session: what runs inside is killed, and interpreter and workspace are those of
+ * the checkpoint again, named by id or name. `changed` tells READY, too. */
+MUST_CHECK int session_rollback(struct session *session, const char *checkpoint,
+                                session_checkpoint_fn fn, void *ctx, struct error *err);
+
+/* The oldest is 0; NULL past the last. Borrowed until the next call that changes anything. */
+const struct checkpoint_info *session_checkpoint_at(const struct session *session, size_t index);
+
+/* A ready or failed session. `fn` is told the one that is no more. */
+MUST_CHECK int session_drop_checkpoint(struct session *session, const char *checkpoint,
+                                       session_checkpoint_fn fn, void *ctx, struct error *err);
 
 /* The spawner says something about a sandbox (NULL: the spawner itself is gone). */
 void session_on_event(struct session *session, const struct spawn_message *m);

@@ -289,6 +289,10 @@ static int serve(const struct guest_message *m, int root, int in_fd, int out_fd)
         return list(root, out_fd, m->since_ns, GLANCE_MAX);
     case GUEST_FILES_GET:
         return get(root, in_fd, out_fd);
+    case GUEST_FILES_SAVE:
+    case GUEST_FILES_RESTORE:
+    case GUEST_FILES_FORGET:
+        return init_snapshot(m, root);
     }
     return EINVAL;
 }

@@ -6,6 +6,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -16,6 +17,16 @@
  * in the child). `fds` become 0, 1, 2, ... of the program; borrowed. */
 pid_t init_start_program(const struct guest_message *m, char *strings, const int *fds,
                          size_t fd_count);
+
+/* Kills every process but init and those of `keep`, which are its children; with an empty list, or
+ * when that cannot be had, every one but init. `reap` is called for children that have ended. */
+void init_kill_others(const int32_t *keep, size_t count, void (*reap)(void *ctx), void *ctx);
+
+/* Whether init has children beside those of `keep`. */
+bool init_has_others(const int32_t *keep, size_t count);
+
+/* Copies of the workspace `root`: save, restore, forget. Part of the files worker. */
+int init_snapshot(const struct guest_message *m, int root);
 
 /* The files worker: runs in a fork of init (but for a ..._NOW) and answers 0 or an errno. */
 int init_files(const struct guest_message *m, int in_fd, int out_fd);

@@ -50,8 +50,9 @@ static void tell_exit(const siginfo_t *info)
     tell(&m);
 }
 
-static void reap(struct init *in)
+static void reap(void *ctx)
 {
+    struct init *in = ctx;
     for (;;) {
         siginfo_t info = {0};
         if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG) < 0 || info.si_pid == 0)
@@ -66,6 +67,25 @@ static void reap(struct init *in)
     }
 }
 
+/* The strings of a message are the pids that stay. */
+static size_t read_keep(int32_t keep[GUEST_KEEP_MAX + 1])
+{
+    size_t count = request.m.strings_len / sizeof(keep[0]);
+    if (count > GUEST_KEEP_MAX)
+        count = 0;
+    memcpy(keep, request.strings, count * sizeof(keep[0]));
+    return count;
+}
+
+/* What somebody else may write to meanwhile would be a copy of no moment. */
+static bool is_alone(const struct init *in)
+{
+    int32_t keep[GUEST_KEEP_MAX + 1];
+    size_t count = read_keep(keep);
+    keep[count++] = in->program;
+    return !init_has_others(keep, count);
+}
+
 static void start_worker(struct init *in, const struct guest_message *m, const int fds[2])
 {
     if (m->value == GUEST_FILES_PUT_NOW) {
@@ -77,6 +97,12 @@ static void start_worker(struct init *in, const struct guest_message *m, const i
         tell_value(GUEST_FILES_DONE, init_files(m, fds[0], fds[1]));
         return;
     }
+    if (m->value == GUEST_FILES_SAVE && !in->worker && !is_alone(in)) {
+        tell_value(GUEST_FILES_DONE, ECHILD);
+        return;
+    }
+    if (m->value == GUEST_FILES_FORGET && m->envc > 1)
+        kill((pid_t)m->envc, SIGKILL);
     pid_t pid = in->worker ? -1 : fork();
     if (pid == 0)
         _exit(init_files(m, fds[0], fds[1]));
@@ -97,6 +123,25 @@ static void start_program(struct init *in, const int *fds, size_t fd_count)
         in->program = pid;
 }
 
+static void kill_all(struct init *in)
+{
+    int32_t keep[GUEST_KEEP_MAX + 1];
+    size_t count = read_keep(keep);
+    init_kill_others(keep, count, reap, in);
+    if (request.m.value)
+        tell_value(GUEST_KILLED, 0);
+}
+
+/* It may have ended already; then nobody would ever tell of its end. */
+static void adopt(struct init *in, pid_t pid)
+{
+    siginfo_t info = {0};
+    bool is_child = pid > 1 && waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+    if (is_child)
+        in->program = pid;
+    tell_value(GUEST_ADOPTED, is_child ? 0 : ECHILD);
+}
+
 static void serve(struct init *in, const int *fds, size_t fd_count)
 {
     switch ((enum guest_verb)request.m.verb) {
@@ -109,19 +154,21 @@ static void serve(struct init *in, const int *fds, size_t fd_count)
             kill(-in->program, request.m.value);
         break;
     case GUEST_KILL:
-        kill(-1, SIGKILL); /* all but ourselves, and no fork can slip through */
+        kill_all(in);
         break;
     case GUEST_FILES:
-        if (fd_count == 2)
+        if (fd_count == (request.m.value < GUEST_FILES_SAVE ? 2 : 0))
             start_worker(in, &request.m, fds);
         break;
     case GUEST_ADOPT:
-        in->program = request.m.value;
+        adopt(in, request.m.value);
         break;
     case GUEST_READY:
     case GUEST_STARTED:
     case GUEST_EXITED:
     case GUEST_FILES_DONE:
+    case GUEST_KILLED:
+    case GUEST_ADOPTED:
         break; /* ours to say */
     }
 }

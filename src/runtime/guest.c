@@ -15,6 +15,8 @@ struct guest {
     struct loop_watch *watch;
     guest_message_fn fn;
     void *ctx;
+    int32_t keep[GUEST_KEEP_MAX];
+    size_t keep_count;
 };
 
 static void on_readable(void *ctx, unsigned events)
@@ -106,8 +108,45 @@ void guest_signal(struct guest *g, int signal)
     (void)!fd_send(g->fd, &m, sizeof(m), NULL, 0);
 }
 
+/* With the pids that are kept behind it. */
+static void send_keeping(struct guest *g, struct guest_message m, const int *fds, size_t fd_count)
+{
+    struct {
+        struct guest_message m;
+        int32_t keep[GUEST_KEEP_MAX];
+    } order;
+    m.strings_len = (uint32_t)(g->keep_count * sizeof(g->keep[0]));
+    order.m = m;
+    memcpy(order.keep, g->keep, sizeof(order.keep));
+    (void)!fd_send(g->fd, &order, sizeof(m) + m.strings_len, fds, fd_count);
+}
+
 void guest_kill(struct guest *g)
 {
-    const struct guest_message m = {.verb = GUEST_KILL};
+    send_keeping(g, (struct guest_message){.verb = GUEST_KILL}, NULL, 0);
+}
+
+void guest_kill_and_tell(struct guest *g)
+{
+    send_keeping(g, (struct guest_message){.verb = GUEST_KILL, .value = 1}, NULL, 0);
+}
+
+void guest_keep(struct guest *g, const int32_t *pids, size_t count)
+{
+    g->keep_count = MIN(count, (size_t)GUEST_KEEP_MAX);
+    memcpy(g->keep, pids, g->keep_count * sizeof(pids[0]));
+}
+
+void guest_snapshot(struct guest *g, enum guest_files_op op, uint32_t number, uint32_t base)
+{
+    send_keeping(g,
+                 (struct guest_message){
+                     .verb = GUEST_FILES, .value = (int32_t)op, .argc = number, .envc = base},
+                 NULL, 0);
+}
+
+void guest_adopt(struct guest *g, int32_t pid)
+{
+    const struct guest_message m = {.verb = GUEST_ADOPT, .value = pid};
     (void)!fd_send(g->fd, &m, sizeof(m), NULL, 0);
 }

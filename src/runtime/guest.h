@@ -38,4 +38,17 @@ MUST_CHECK int guest_files(struct guest *guest, enum guest_files_op op, int in_f
 
 /* These cannot fail in a way that matters: a dead channel is told by the callback. */
 void guest_signal(struct guest *guest, int signal);
-void guest_kill(struct guest *guest); /* every process but init */
+void guest_kill(
+    struct guest *guest); /* every process but init, and those of the last guest_keep() */
+
+/* The pids (inside) that no guest_kill() ends from now on; at most GUEST_KEEP_MAX. */
+void guest_keep(struct guest *guest, const int32_t *pids, size_t count);
+
+/* A kill that is answered: GUEST_KILLED. */
+void guest_kill_and_tell(struct guest *guest);
+
+/* GUEST_FILES_SAVE, _RESTORE or _FORGET of the copy `number`; GUEST_FILES_DONE follows. */
+void guest_snapshot(struct guest *guest, enum guest_files_op op, uint32_t number, uint32_t base);
+
+/* Makes a child of init's the program; GUEST_ADOPTED follows. */
+void guest_adopt(struct guest *guest, int32_t pid);

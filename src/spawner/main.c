@@ -198,6 +198,27 @@ static void op_kill(struct spawner *s, const struct spawn_message *m, struct san
     answer(s, &reply, NULL, 0);
 }
 
+static void set_frozen(struct spawner *s, const struct spawn_message *m, struct sandbox *sb,
+                       bool is_frozen)
+{
+    struct spawn_failure failure;
+    struct spawn_message reply = reply_to(m->serial, (enum spawn_verb)m->verb, sb->id);
+    if (sandbox_freeze(sb, is_frozen, &failure) < 0)
+        answer_failure(s, m->serial, (enum spawn_verb)m->verb, &failure);
+    else
+        answer(s, &reply, NULL, 0);
+}
+
+static void op_freeze(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
+{
+    set_frozen(s, m, sb, true);
+}
+
+static void op_thaw(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
+{
+    set_frozen(s, m, sb, false);
+}
+
 static void op_destroy(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
 {
     (void)s;
@@ -250,6 +271,8 @@ static const struct spawn_op ops[SPAWN_VERB_COUNT] = {
     [SPAWN_PROBE] = {PHASE_READY, 0, false, 0, op_probe},
     [SPAWN_PING] = {PHASE_READY, 0, false, 0, op_ping},
     [SPAWN_ZYGOTE] = {PHASE_READY, CREATE_BODY_BYTES, false, SPAWN_ZYGOTE_FDS, op_zygote},
+    [SPAWN_FREEZE] = {PHASE_READY, 0, true, 0, op_freeze},
+    [SPAWN_THAW] = {PHASE_READY, 0, true, 0, op_thaw},
 };
 
 static bool is_zero(const uint8_t *bytes, size_t len)

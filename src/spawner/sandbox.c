@@ -437,6 +437,16 @@ void sandbox_kill(struct sandbox *sb)
     cgroup_kill(&sb->cgroup, sb->tree);
 }
 
+int sandbox_freeze(struct sandbox *sb, bool is_frozen, struct spawn_failure *failure)
+{
+    struct error err;
+    if (sb->state != SANDBOX_LIVE)
+        return fail(failure, ERROR_CONFLICT, 0, -1, "the sandbox is not sealed, or over");
+    if (cgroup_freeze(&sb->cgroup, sb->tree, is_frozen, &err) < 0)
+        return fail_error(failure, &err);
+    return 0;
+}
+
 void sandbox_on_exit(struct sandbox *sb)
 {
     siginfo_t info = {0};

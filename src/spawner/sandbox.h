@@ -81,6 +81,9 @@ void sandbox_set_baseline(struct sandbox *sb);
 
 void sandbox_kill(struct sandbox *sb);
 
+/* Only of one that lives. */
+MUST_CHECK int sandbox_freeze(struct sandbox *sb, bool is_frozen, struct spawn_failure *failure);
+
 /* pid 1 has ended (its pidfd says so). */
 void sandbox_on_exit(struct sandbox *sb);
 

@@ -14,6 +14,7 @@
 #define GUEST_STRINGS_MAX (160 * 1024) /* bytes of argv, environment and directory of one start */
 #define GUEST_ARGS_MAX    1024         /* most arguments, and most variables */
 #define GUEST_PATH_MAX    4096
+#define GUEST_KEEP_MAX    32   /* pids that one GUEST_KILL lets live */
 #define GUEST_UID         1000 /* what code inside sees where user namespaces are to be had */
 #define GUEST_WORKSPACE   "/workspace"
 
@@ -24,11 +25,14 @@ enum guest_verb {
     GUEST_STARTED,    /* from init: value = 0, or the errno of exec */
     GUEST_EXITED,     /* from init: the program's end, as waitid() tells it */
     GUEST_SIGNAL,     /* value: to the program's process group */
-    GUEST_KILL,       /* every process but init, at once; the program's end follows */
+    GUEST_KILL,       /* every process but init, at once; the program's end follows. Strings: pids
+                       * (int32) that stay. value: 1 = GUEST_KILLED is wanted when all are dead */
     GUEST_FILES,      /* value: enum guest_files_op; fds: in, out (any, when not used) */
     GUEST_FILES_DONE, /* from init: value = 0, or an errno */
-    GUEST_ADOPT /* value: a pid inside that is, or becomes, a child of init's: it is the program
-                 * from now on, as if started here */
+    GUEST_ADOPT, /* value: a pid inside, of a child of init's: it is the program from now on, as if
+                  * started here, and the end of the one before it is told no more */
+    GUEST_ADOPTED, /* from init: value = 0, or ECHILD when there is no such child (any more) */
+    GUEST_KILLED,  /* from init: the GUEST_KILL that wanted an answer is done */
 };
 
 enum guest_files_op {
@@ -38,7 +42,13 @@ enum guest_files_op {
     GUEST_FILES_LIST,     /* `out` gets one entry per file of the workspace, no content */
     GUEST_FILES_LIST_NOW, /* the same into a memory file: init does it without a fork, and answers
                            * E2BIG when there is more than a glance can see */
-    GUEST_FILES_GET       /* `in` brings entries that name files, `out` gets them with content */
+    GUEST_FILES_GET,      /* `in` brings entries that name files, `out` gets them with content */
+    GUEST_FILES_SAVE, /* copies the workspace beside it. argc: the copy's number, a new one; envc:
+                       * that of the copy which it was saved to or restored from last, 0: none.
+                       * Strings: as of GUEST_KILL. ECHILD: there are more processes than those and
+                       * the program */
+    GUEST_FILES_RESTORE, /* makes the workspace what the copy argc is */
+    GUEST_FILES_FORGET   /* removes the copy argc, and kills the pid envc; 0: nobody */
 };
 
 struct guest_message {

@@ -17,14 +17,16 @@
 
 enum kernel_frame_type {
     /* from the host; all but SET, ACK and SYNC are requests, and are answered by one DONE */
-    KERNEL_SET = 1,   /* name NUL value: "language" or "env", for the execution that follows */
-    KERNEL_EXECUTE,   /* the code; its first frame brings three fds: stdin, stdout, stderr */
-    KERNEL_VARIABLES, /* what the namespace holds -> REPLY */
-    KERNEL_VARIABLE,  /* name NUL format ("json" or "text") -> DATA */
-    KERNEL_COMPLETE,  /* cursor (decimal, in characters) NUL code -> REPLY */
-    KERNEL_IS_WHOLE,  /* is this code finished, or does it want another line -> REPLY */
-    KERNEL_ACK,       /* everything up to the DONE of this generation has arrived */
-    KERNEL_SYNC,      /* say again what was not acknowledged */
+    KERNEL_SET = 1,    /* name NUL value: "language" or "env", for the execution that follows */
+    KERNEL_EXECUTE,    /* the code; its first frame brings three fds: stdin, stdout, stderr */
+    KERNEL_VARIABLES,  /* what the namespace holds -> REPLY */
+    KERNEL_VARIABLE,   /* name NUL format ("json" or "text") -> DATA */
+    KERNEL_COMPLETE,   /* cursor (decimal, in characters) NUL code -> REPLY */
+    KERNEL_IS_WHOLE,   /* is this code finished, or does it want another line -> REPLY */
+    KERNEL_ACK,        /* everything up to the DONE of this generation has arrived */
+    KERNEL_SYNC,       /* say again what was not acknowledged */
+    KERNEL_CHECKPOINT, /* make a copy of yourself; fds: the copy's channel, and a program that may
+                        * help to make it -> REPLY */
 
     /* from the kernel */
     KERNEL_READY = 64, /* JSON: protocol, language, version */
@@ -38,6 +40,11 @@ enum kernel_frame_flags {
     KERNEL_MORE = 1 << 0,  /* the body goes on in the next frame of this type and generation */
     KERNEL_FIRST = 1 << 1, /* DATA: begins a new result; without it, another form of the last */
     KERNEL_MAIN = 1 << 2,  /* DATA: the value of the last expression */
+};
+
+/* What a copy says on its channel, when it was sent one byte and the channel of a kernel to be. */
+struct kernel_copy_answer {
+    int32_t pid; /* of that kernel, inside; or -errno */
 };
 
 /* Little-endian, in front of every body. */

@@ -37,6 +37,8 @@ enum spawn_verb {
                    * text, the zygote's configuration (neither is read by the spawner), and its
                    * standard error. SPAWN_SEALED follows; SPAWN_DESTROY ends it, and the sandboxes
                    * it made live on */
+    SPAWN_FREEZE, /* stop every process of the sandbox where it stands; a kill works all the same */
+    SPAWN_THAW,   /* let them go on */
     SPAWN_VERB_COUNT
 };
 

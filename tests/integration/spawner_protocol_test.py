@@ -278,7 +278,7 @@ def bad_messages():
     yield "verb 0", message(0, 5)
     yield "verb of its own", message(EXITED, 5)
     yield "the other verb of its own", message(SEALED, 5)
-    yield "unknown verb", message(11, 5)
+    yield "unknown verb", message(40, 5)
     yield "zygote without descriptors", message(ZYGOTE, 5, body=create_body(bytes(32)))
     yield "reserved of a create", message(CREATE, 5, body=create_body(bytes(32), reserved=1))
     yield "verb of 16 bits", message(0xFFFF, 5)

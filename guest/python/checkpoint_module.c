@@ -1,0 +1,382 @@
+/* checkpoint_module.c - makes a kernel able to copy itself, and the copy to bear kernels
+ *
+ * A checkpoint is a process: a copy-on-write fork of the kernel that waits on a channel of its own.
+ * Asked for a kernel, it forks once more and stays as it was, so it can be asked again. Both are
+ * children of cove-init and not of the process that they were cloned from: code that waits for its
+ * children never meets them.
+ *
+ * The interpreter's fork handlers do not run: there is one thread, which stands in our own call, so
+ * all locks are as they should be, and the state of the random numbers belongs to the checkpoint.
+ * Nothing of Python runs in the copy. Stable ABI, no library but libc. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "wire/kernel.h"
+
+#ifndef PR_GET_TID_ADDRESS
+#define PR_GET_TID_ADDRESS 40
+#endif
+
+#define SAVED_MAX     4096  /* open descriptors */
+#define OOM_OF_COPY   "300" /* the killer shall find code before it finds checkpoints */
+#define OOM_OF_KERNEL "500"
+
+/* One descriptor of the kernel, as it was at the checkpoint. */
+struct saved {
+    int fd;
+    int fd_flags;
+    int flags;    /* of the open file */
+    off_t offset; /* -1: has none */
+    char *path;   /* NULL: cannot be opened again, a dead socket takes its place */
+};
+
+static struct {
+    struct saved *items;
+    size_t count;
+    char directory[PATH_MAX];
+    char name[16];
+} saved;
+
+/* --- may it be copied? ----------------------------------------------------------------------- */
+
+static bool refuse(const char *why)
+{
+    PyErr_SetString(PyExc_RuntimeError, why);
+    return false;
+}
+
+static bool has_one_thread(void)
+{
+    int count = 0;
+    DIR *dir = opendir("/proc/self/task");
+    for (struct dirent *e; dir && (e = readdir(dir));)
+        count += e->d_name[0] != '.';
+    if (dir)
+        closedir(dir);
+    if (count == 1)
+        return true;
+    char why[100];
+    snprintf(why, sizeof(why), "%d threads are running, and only one could be saved", count);
+    return refuse(why);
+}
+
+static bool is_zombie(const char *pid)
+{
+    char path[40], text[200];
+    snprintf(path, sizeof(path), "/proc/%.12s/stat", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    if (fd >= 0)
+        close(fd);
+    text[n < 0 ? 0 : n] = '\0';
+    const char *name_end = strrchr(text, ')'); /* "17 (name) Z ..." */
+    return name_end && strncmp(name_end, ") Z", 3) == 0;
+}
+
+/* They would not be copied, and write on while the workspace is. */
+static bool has_no_children(void)
+{
+    char path[60], text[4096];
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", getpid());
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    if (fd >= 0)
+        close(fd);
+    text[n < 0 ? 0 : n] = '\0';
+    for (char *save = NULL, *pid = strtok_r(text, " ", &save); pid;
+         pid = strtok_r(NULL, " ", &save)) {
+        if (!is_zombie(pid))
+            return refuse("processes that the code has started are running");
+    }
+    return true;
+}
+
+/* What is shared would not be a copy. "from-to rw-s ..." */
+static bool shares_no_memory(void)
+{
+    static char text[65536];
+    bool is_good = true, at_begin = true;
+    int field = 0, column = 0;
+    char rights[4] = {0};
+    ssize_t n = -1;
+    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    while (fd >= 0 && is_good && (n = read(fd, text, sizeof(text))) > 0) {
+        for (ssize_t i = 0; i < n; i++) {
+            if (at_begin)
+                field = column = 0;
+            at_begin = text[i] == '\n';
+            if (text[i] == ' ' && field < 2)
+                field++, column = 0;
+            else if (field == 1 && column < 4)
+                rights[column++] = text[i];
+            if (field == 1 && column == 4 && rights[1] == 'w' && rights[3] == 's')
+                is_good = false;
+        }
+    }
+    if (fd >= 0)
+        close(fd);
+    if (fd < 0 || n < 0)
+        return refuse("its memory map cannot be read");
+    return is_good
+               ? true
+               : refuse("memory is shared with a file or another process (mmap), which cannot be "
+                        "saved");
+}
+
+/* The C library keeps the thread's number, and fork() renews it there. */
+static bool find_tid(int **out)
+{
+    unsigned long at = 0;
+    if (prctl(PR_GET_TID_ADDRESS, &at, 0, 0, 0) < 0 || !at ||
+        *(int *)at != (int)syscall(SYS_gettid))
+        return refuse("this C library, or the host's kernel, is not known to work");
+    *out = (int *)at;
+    return true;
+}
+
+/* --- descriptors ----------------------------------------------------------------------------- */
+
+static void forget(void)
+{
+    for (size_t i = 0; i < saved.count; i++)
+        free(saved.items[i].path);
+    saved.count = 0;
+}
+
+static bool save_path(struct saved *s)
+{
+    char link[40], path[PATH_MAX];
+    static const char deleted[] = " (deleted)";
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", s->fd);
+    ssize_t n = readlink(link, path, sizeof(path) - 1);
+    if (n <= 0 || path[0] != '/')
+        return refuse("an open file cannot be found again");
+    path[n] = '\0';
+    size_t tail = sizeof(deleted) - 1;
+    if ((size_t)n > tail && strcmp(path + n - tail, deleted) == 0 && access(path, F_OK) < 0)
+        return refuse("an open file has no name (any more), and could not be opened again");
+    s->path = strdup(path);
+    return s->path ? true : refuse("out of memory");
+}
+
+static bool save_one(int fd)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0 || S_ISCHR(st.st_mode))
+        return true;
+    if (saved.count == SAVED_MAX)
+        return refuse("too many files are open");
+    struct saved *s = &saved.items[saved.count];
+    *s = (struct saved){.fd = fd,
+                        .fd_flags = fcntl(fd, F_GETFD),
+                        .flags = fcntl(fd, F_GETFL),
+                        .offset = lseek(fd, 0, SEEK_CUR)};
+    if ((S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) && !save_path(s))
+        return false;
+    saved.count++;
+    return true;
+}
+
+static bool save_all(int copy_fd, int channel_fd)
+{
+    forget();
+    if (!saved.items)
+        saved.items = malloc(SAVED_MAX * sizeof(*saved.items));
+    if (!saved.items || !getcwd(saved.directory, sizeof(saved.directory)))
+        return refuse("its working directory is gone");
+    DIR *dir = opendir("/proc/self/fd");
+    bool is_good = dir != NULL;
+    for (struct dirent *e; is_good && (e = readdir(dir));) {
+        int fd = (int)strtol(e->d_name, NULL, 10);
+        if (e->d_name[0] != '.' && fd != dirfd(dir) && fd != copy_fd && fd != channel_fd)
+            is_good = save_one(fd);
+    }
+    if (dir)
+        closedir(dir);
+    return is_good;
+}
+
+static bool open_again(const struct saved *s)
+{
+    int flags = s->flags & (O_ACCMODE | O_APPEND | O_NONBLOCK | O_DIRECTORY | O_DIRECT | O_SYNC);
+    int fd = open(s->path, flags | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    if (s->offset > 0)
+        lseek(fd, s->offset, SEEK_SET);
+    bool is_good = fd == s->fd || dup3(fd, s->fd, s->fd_flags & FD_CLOEXEC ? O_CLOEXEC : 0) >= 0;
+    if (fd != s->fd)
+        close(fd);
+    return is_good;
+}
+
+/* A socket whose other end is closed: readers see the end, writers an error. */
+static int make_dead(void)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return -1;
+    close(pair[1]);
+    return pair[0];
+}
+
+/* --- the copy -------------------------------------------------------------------------------- */
+
+static long clone_sibling(int *tid)
+{
+    unsigned long flags = CLONE_PARENT | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD;
+#ifdef __x86_64__
+    return syscall(SYS_clone, flags, 0, NULL, tid, 0);
+#else
+    return syscall(SYS_clone, flags, 0, NULL, 0, tid);
+#endif
+}
+
+static void set_oom(const char *score)
+{
+    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)!write(fd, score, strlen(score));
+        close(fd);
+    }
+}
+
+/* Keeps nothing open that others could wait for, or that could be written through it. */
+static bool settle_copy(int channel_fd)
+{
+    int dead = make_dead();
+    if (dead < 0 || setsid() < 0 || chdir("/") < 0 || dup3(dead, channel_fd, O_CLOEXEC) < 0)
+        return false;
+    for (size_t i = 0; i < saved.count; i++) {
+        const struct saved *s = &saved.items[i];
+        if (dup3(dead, s->fd, s->fd_flags & FD_CLOEXEC ? O_CLOEXEC : 0) < 0)
+            return false;
+    }
+    close(dead);
+    prctl(PR_SET_NAME, "cove-checkpoint");
+    set_oom(OOM_OF_COPY);
+    return true;
+}
+
+static bool settle_kernel(int fd, int copy_fd, int channel_fd)
+{
+    if (setsid() < 0 || dup3(fd, channel_fd, O_CLOEXEC) < 0)
+        return false;
+    close(fd);
+    close(copy_fd);
+    for (size_t i = 0; i < saved.count; i++) {
+        if (saved.items[i].path)
+            (void)!open_again(&saved.items[i]); /* gone: it stays dead */
+    }
+    prctl(PR_SET_NAME, saved.name);
+    set_oom(OOM_OF_KERNEL);
+    return chdir(saved.directory) == 0 || chdir("/workspace") == 0;
+}
+
+/* The fd that came with a request, or -1: what else is no request. */
+static int receive(int copy_fd)
+{
+    char byte;
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(sizeof(int))];
+    } rights;
+    struct iovec bytes = {&byte, 1};
+    struct msghdr m = {.msg_iov = &bytes,
+                       .msg_iovlen = 1,
+                       .msg_control = &rights,
+                       .msg_controllen = sizeof(rights)};
+    ssize_t n;
+    do
+        n = recvmsg(copy_fd, &m, MSG_CMSG_CLOEXEC);
+    while (n < 0 && errno == EINTR);
+    if (n <= 0)
+        _exit(0); /* nobody wants this checkpoint any more */
+    int fd = -1;
+    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    if (c && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
+        memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+    return fd;
+}
+
+/* Returns in each kernel that it bears, and nowhere else. */
+static void be_copy(int copy_fd, int channel_fd, int *tid)
+{
+    if (!settle_copy(channel_fd))
+        _exit(1);
+    for (;;) {
+        int fd = receive(copy_fd);
+        if (fd < 0)
+            continue;
+        long pid = clone_sibling(tid);
+        if (pid == 0) {
+            if (!settle_kernel(fd, copy_fd, channel_fd))
+                _exit(1);
+            return;
+        }
+        struct kernel_copy_answer answer = {.pid = pid < 0 ? -errno : (int32_t)pid};
+        close(fd);
+        if (send(copy_fd, &answer, sizeof(answer), MSG_NOSIGNAL) < 0)
+            _exit(0);
+    }
+}
+
+/* checkpoint(copy_fd, channel_fd): the pid of a new copy; 0 in a kernel that a copy has borne,
+ * whose channel is channel_fd again. copy_fd is taken. */
+static PyObject *checkpoint(PyObject *self, PyObject *args)
+{
+    (void)self;
+    int copy_fd, channel_fd, *tid;
+    if (!PyArg_ParseTuple(args, "ii", &copy_fd, &channel_fd))
+        return NULL;
+    if (!has_one_thread() || !has_no_children() || !shares_no_memory() || !find_tid(&tid) ||
+        !save_all(copy_fd, channel_fd)) {
+        close(copy_fd);
+        return NULL;
+    }
+    prctl(PR_GET_NAME, saved.name);
+    sigset_t all, before;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
+    long pid = clone_sibling(tid);
+    int error = errno;
+    if (pid == 0)
+        be_copy(copy_fd, channel_fd, tid);
+    else
+        close(copy_fd);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    errno = error;
+    return pid < 0 ? PyErr_SetFromErrno(PyExc_OSError) : PyLong_FromLong(pid);
+}
+
+static PyMethodDef methods[] = {
+    {"checkpoint", checkpoint, METH_VARARGS, "Make a copy that waits, and can bear kernels."},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "cove_checkpoint", NULL, -1, methods, NULL, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit_cove_checkpoint(void);
+PyMODINIT_FUNC PyInit_cove_checkpoint(void)
+{
+    return PyModule_Create(&module);
+}

@@ -1,0 +1,126 @@
+/* session_inside.h - a session as its own parts see it: session.c and checkpoint.c, nobody else */
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "core/session.h"
+
+/* A process inside that waits, and can bear kernels as they were when it was made. */
+struct checkpoint {
+    struct checkpoint_info info;
+    struct session *session;
+    uint32_t number; /* of its copy of the workspace */
+    int32_t pid;     /* inside; content, as all that a kernel says */
+    int fd;          /* its channel; -1: it is lost */
+    struct loop_watch *watch;
+};
+
+/* The checkpoint or rollback that is under way. */
+struct checkpoint_work {
+    enum checkpoint_step {
+        CHECKPOINT_NONE,
+        CHECKPOINT_COPY,    /* the kernel copies itself */
+        CHECKPOINT_SAVE,    /* init copies the workspace */
+        CHECKPOINT_FORGET,  /* init removes such a copy */
+        CHECKPOINT_KILL,    /* rollback: the kernel and all that it started end */
+        CHECKPOINT_RESTORE, /* init puts the files back */
+        CHECKPOINT_BEAR,    /* the copy bears a kernel */
+        CHECKPOINT_ADOPT,   /* which init adopts, and which says that it is ready */
+    } step;
+    struct checkpoint *target;
+    session_checkpoint_fn fn;
+    void *ctx;
+    int64_t start_ns;
+    enum session_state state; /* of the session, before */
+    bool is_adopted;
+    bool is_ready;
+};
+
+#define SESSION_LATE_MAX 4 /* pipes of earlier executions that children still hold */
+
+/* An execution that waits for its turn. */
+struct waiting {
+    struct waiting *next;
+    const struct cell_request *request;
+    const struct execution_events *events;
+    void *ctx;
+};
+
+struct late {
+    struct session *session;
+    struct stdio *stdio; /* NULL: free */
+};
+
+struct session {
+    struct session_info info;
+    struct loop *loop;
+    struct spawner_client *spawner;
+    const struct session_template *template;
+    const struct session_events *events;
+    void *ctx;
+
+    uint64_t sandbox; /* 0: none */
+    struct guest *guest;
+    struct kernel *kernel;
+    struct stdio *startup; /* what the kernel prints before it is ready */
+    struct output startup_out, startup_err;
+    struct loop_timer *timer; /* by state: start, idle; of a question */
+    struct loop_timer *freeze_timer;
+    int64_t start_ns; /* monotonic */
+    uint32_t generation;
+    struct spawn_stats before;
+
+    struct cell *cell;
+    const struct execution_events *told; /* of the cell */
+    void *told_ctx;
+    struct waiting *first;
+    struct late late[SESSION_LATE_MAX];
+    size_t next_late;
+
+    struct question {
+        session_answer_fn fn; /* NULL: none is open */
+        void *ctx;
+        struct strbuf body;
+        bool is_answered;
+        struct error error; /* msg "": none */
+    } question;
+
+    bool is_creating; /* the spawner owes us a sandbox */
+    bool is_sealed;
+    bool is_warm;     /* its interpreter is made with it, by a zygote */
+    bool kernel_runs; /* asked to start, and its end not told yet */
+    bool wants_reset;
+    bool has_destroyed;
+
+    struct checkpoint *checkpoints[SESSION_CHECKPOINTS_MAX]; /* oldest first */
+    size_t checkpoint_count;
+    uint32_t last_number; /* that a copy of the workspace was given */
+    uint32_t base_number; /* the copy that the workspace was saved to, or came from, last */
+    struct checkpoint_work work;
+};
+
+/* --- session.c, for checkpoint.c ---------------------------------------------------------------
+ */
+
+void session_enter(struct session *s, enum session_state state);
+void session_tell(struct session *s);
+void session_fail(struct session *s, const struct error *err); /* the interpreter is gone */
+void session_set_timer(struct session *s, uint64_t ms, loop_timer_fn fn);
+void session_begin_next(struct session *s);
+void session_drop_kernel(struct session *s);
+bool session_is_ending(const struct session *s);
+void session_on_frame(void *ctx, const struct frame_message *m, const char *why);
+MUST_CHECK int session_open_channel(int *ours, int *theirs, struct error *err);
+MUST_CHECK int session_ask_with(struct session *s, enum kernel_frame_type question, const int *fds,
+                                size_t fd_count, session_answer_fn fn, void *ctx,
+                                struct error *err);
+
+/* --- checkpoint.c, for session.c ---------------------------------------------------------------
+ */
+
+/* True when the message was about a rollback, and nobody else should look at it. */
+bool checkpoint_on_guest(struct session *s, const struct guest_message *m);
+bool checkpoint_on_ready(struct session *s); /* the same, for a READY */
+
+/* The session has failed or ended while something was under way. */
+void checkpoint_abort(struct session *s, const struct error *err);
+void checkpoint_free_all(struct session *s);
