@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/fd.h"
 #include "base/memory.h"
 #include "codec/sha256.h"
@@ -20,8 +19,6 @@
 
 #define READ_BYTES (64 * KIB)
 #define WISH_BYTES (sizeof(struct guest_file) + GUEST_PATH_MAX)
-#define TICK_MS    1
-#define TICKS_MAX  20 /* more than any kernel's tick has; a clock may also have been set back */
 
 struct collect {
     struct loop *loop;
@@ -34,11 +31,8 @@ struct collect {
     int fd; /* the worker's answer */
     struct file_stream_reader reader;
     struct sha256 *hash;
-    size_t current;    /* artifact whose bytes come */
-    bool is_missing;   /* none come: it could not be read */
-    int64_t newest_ns; /* of the times of change that were listed */
-    struct loop_timer *timer;
-    unsigned ticks;
+    size_t current;  /* artifact whose bytes come */
+    bool is_missing; /* none come: it could not be read */
 };
 
 static void close_question(struct collect *c)
@@ -107,7 +101,8 @@ static int on_listed(void *ctx, const struct guest_file *f, const char *path, st
     (void)err;
     struct collect *c = ctx;
     struct artifact_list *list = c->order.artifacts;
-    c->newest_ns = MAX(c->newest_ns, f->ctime_ns);
+    if (c->order.newest_ns)
+        *c->order.newest_ns = MAX(*c->order.newest_ns, f->ctime_ns);
     if (!S_ISREG(f->mode) || is_unchanged_input(&c->order, f, path))
         return 0;
     if (list->count == ARTIFACTS_MAX) {
@@ -237,18 +232,6 @@ static int begin_get(struct collect *c, struct error *err)
 
 /* --- the order of things --------------------------------------------------------------------- */
 
-static void end(void *ctx)
-{
-    struct collect *c = ctx;
-    loop_timer_free(take_ptr(&c->timer));
-    /* File times move in ticks of some milliseconds. Only when the tick of the last change is over
-     * can the next to ask for changes since now be told others than these. */
-    if (c->order.since_ns && c->newest_ns >= clock_file_ns() && c->ticks++ < TICKS_MAX)
-        c->timer = loop_timer_new(c->loop, TICK_MS, end, c);
-    else
-        c->order.done(c->order.ctx);
-}
-
 /* A question is answered when both the worker and its stream have ended. */
 static void go_on(struct collect *c)
 {
@@ -266,7 +249,7 @@ static void go_on(struct collect *c)
         list->is_cut = true;
         close_question(c);
     }
-    end(c);
+    c->order.done(c->order.ctx);
 }
 
 void collect_on_worker_done(struct collect *c, int error)
@@ -306,7 +289,6 @@ void collect_free(struct collect *c)
     if (!c)
         return;
     close_question(c);
-    loop_timer_free(c->timer);
     sha256_free(c->hash);
     free(c);
 }

@@ -332,6 +332,7 @@ static int begin_cell(struct session *s, const struct cell_request *request,
         .before = &s->before,
         .layers = s->info.layers,
         .generation = ++s->generation,
+        .newest_ns = &s->newest_ns,
         .is_plain = s->template->is_plain,
     };
     const struct cell_events cell_events = {
