@@ -19,9 +19,11 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -108,16 +110,37 @@ static bool has_no_children(void)
     return true;
 }
 
-/* What is shared would not be a copy. "from-to rw-s ..." */
-static bool shares_no_memory(void)
+/* Since Linux 6.11 maps can be searched without being printed, which takes a millisecond less. */
+struct map_query {
+    uint64_t size, flags, address;
+    uint64_t out[6];
+    uint32_t device[2], name_size, id_size;
+    uint64_t name, id;
+};
+
+#define MAP_QUERY     _IOWR('f', 17, struct map_query)
+#define MAP_WRITABLE  0x02
+#define MAP_IS_SHARED 0x08
+#define MAP_OR_NEXT   0x10
+
+/* 1: there is memory that is shared and can be written, 0: there is none, -1: cannot be asked. */
+static int query_shared(int fd)
+{
+    struct map_query q = {.size = sizeof(q), .flags = MAP_WRITABLE | MAP_IS_SHARED | MAP_OR_NEXT};
+    if (ioctl(fd, MAP_QUERY, &q) == 0)
+        return 1;
+    return errno == ENOENT ? 0 : -1;
+}
+
+/* The same from the text, "from-to rw-s ..." in each line. */
+static int read_shared(int fd)
 {
     static char text[65536];
-    bool is_good = true, at_begin = true;
+    bool is_shared = false, at_begin = true;
     int field = 0, column = 0;
     char rights[4] = {0};
     ssize_t n = -1;
-    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-    while (fd >= 0 && is_good && (n = read(fd, text, sizeof(text))) > 0) {
+    while (!is_shared && (n = read(fd, text, sizeof(text))) > 0) {
         for (ssize_t i = 0; i < n; i++) {
             if (at_begin)
                 field = column = 0;
@@ -126,18 +149,25 @@ static bool shares_no_memory(void)
                 field++, column = 0;
             else if (field == 1 && column < 4)
                 rights[column++] = text[i];
-            if (field == 1 && column == 4 && rights[1] == 'w' && rights[3] == 's')
-                is_good = false;
+            is_shared |= field == 1 && column == 4 && rights[1] == 'w' && rights[3] == 's';
         }
     }
+    return n < 0 ? -1 : is_shared;
+}
+
+/* What is shared would not be a copy. */
+static bool shares_no_memory(void)
+{
+    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    int found = fd < 0 ? -1 : query_shared(fd);
+    if (fd >= 0 && found < 0)
+        found = read_shared(fd);
     if (fd >= 0)
         close(fd);
-    if (fd < 0 || n < 0)
-        return refuse("its memory map cannot be read");
-    return is_good
-               ? true
-               : refuse("memory is shared with a file or another process (mmap), which cannot be "
-                        "saved");
+    if (found > 0)
+        return refuse("memory is shared with a file or another process (mmap), which cannot be "
+                      "saved");
+    return found == 0 ? true : refuse("its memory map cannot be read");
 }
 
 /* The C library keeps the thread's number, and fork() renews it there. */

@@ -259,21 +259,29 @@ static void on_copied(void *ctx, const char *body, size_t len, const struct erro
     guest_snapshot(s->guest, GUEST_FILES_SAVE, c->number, s->base_number);
 }
 
-/* Also when it failed on the way: then the session is as it was. */
+static void forget(struct session *s, struct checkpoint *c)
+{
+    s->work.step = CHECKPOINT_FORGET;
+    let_go(c);
+    keep_copies(s);
+    session_set_timer(s, FILES_MS, on_files_late);
+    guest_snapshot(s->guest, GUEST_FILES_FORGET, c->number, c->info.is_lost ? 0 : (uint32_t)c->pid);
+}
+
+/* When it failed, what was made goes again, and the session is as it was. */
 static void on_saved(struct session *s, int error)
 {
-    struct error err;
     struct checkpoint *c = s->work.target;
     if (error) {
-        set_files_error(&err, error, "the workspace cannot be saved");
+        set_files_error(&s->work.error, error, "the workspace cannot be saved");
         s->checkpoint_count--; /* it is the last one */
-        let_go(c);
-        keep_copies(s);
-    } else {
-        s->base_number = c->number;
+        s->work.state = SESSION_READY;
+        forget(s, c);
+        return;
     }
+    s->base_number = c->number;
     session_enter(s, SESSION_READY);
-    end_work(s, error ? &err : NULL);
+    end_work(s, NULL);
     session_begin_next(s);
 }
 
@@ -386,8 +394,9 @@ static void on_adopted(struct session *s, int error)
 
 static void on_forgotten(struct session *s)
 {
+    struct error err = s->work.error;
     session_enter(s, s->work.state);
-    end_work(s, NULL); /* which frees it: it is in the list no more */
+    end_work(s, err.msg[0] ? &err : NULL); /* which frees it: it is in the list no more */
     session_begin_next(s);
 }
 
@@ -458,11 +467,8 @@ int session_drop_checkpoint(struct session *s, const char *checkpoint, session_c
     s->checkpoint_count--;
     memmove(&s->checkpoints[at], &s->checkpoints[at + 1],
             (s->checkpoint_count - at) * sizeof(struct checkpoint *));
-    let_go(c);
-    keep_copies(s);
     begin_work(s, CHECKPOINT_FORGET, c, fn, ctx);
     session_enter(s, SESSION_BUSY);
-    session_set_timer(s, FILES_MS, on_files_late);
-    guest_snapshot(s->guest, GUEST_FILES_FORGET, c->number, c->info.is_lost ? 0 : (uint32_t)c->pid);
+    forget(s, c);
     return 0;
 }

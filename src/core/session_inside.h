@@ -31,6 +31,7 @@ struct checkpoint_work {
     void *ctx;
     int64_t start_ns;
     enum session_state state; /* of the session, before */
+    struct error error;       /* msg "": none; what is told when the rest is cleaned up */
     bool is_adopted;
     bool is_ready;
 };

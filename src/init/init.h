@@ -22,6 +22,10 @@ pid_t init_start_program(const struct guest_message *m, char *strings, const int
  * when that cannot be had, every one but init. `reap` is called for children that have ended. */
 void init_kill_others(const int32_t *keep, size_t count, void (*reap)(void *ctx), void *ctx);
 
+/* Those that the last kill left to die alone; who is reaped is to be forgotten. */
+void init_wait_for_dying(void);
+void init_forget_dying(pid_t pid);
+
 /* Whether init has children beside those of `keep`. */
 bool init_has_others(const int32_t *keep, size_t count);
 

@@ -57,6 +57,7 @@ static void reap(void *ctx)
         siginfo_t info = {0};
         if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG) < 0 || info.si_pid == 0)
             return;
+        init_forget_dying(info.si_pid);
         if (info.si_pid == in->program) {
             in->program = 0;
             tell_exit(&info);
@@ -75,6 +76,15 @@ static size_t read_keep(int32_t keep[GUEST_KEEP_MAX + 1])
         count = 0;
     memcpy(keep, request.strings, count * sizeof(keep[0]));
     return count;
+}
+
+/* And sees it dead, so that it is in nobody's way; the next reap() takes it. */
+static void kill_child(pid_t pid)
+{
+    siginfo_t info = {0};
+    if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+        kill(pid, SIGKILL) == 0)
+        waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT);
 }
 
 /* What somebody else may write to meanwhile would be a copy of no moment. */
@@ -97,12 +107,16 @@ static void start_worker(struct init *in, const struct guest_message *m, const i
         tell_value(GUEST_FILES_DONE, init_files(m, fds[0], fds[1]));
         return;
     }
+    if (m->value == GUEST_FILES_SAVE) {
+        init_wait_for_dying();
+        reap(in);
+    }
     if (m->value == GUEST_FILES_SAVE && !in->worker && !is_alone(in)) {
         tell_value(GUEST_FILES_DONE, ECHILD);
         return;
     }
     if (m->value == GUEST_FILES_FORGET && m->envc > 1)
-        kill((pid_t)m->envc, SIGKILL);
+        kill_child((pid_t)m->envc);
     pid_t pid = in->worker ? -1 : fork();
     if (pid == 0)
         _exit(init_files(m, fds[0], fds[1]));

@@ -3,13 +3,18 @@
  * A kill of all is one call, which no fork escapes. Of all but some there is none, so everything is
  * stopped first: what is stopped cannot fork. Then the children of init are killed one generation
  * after the other, since those of a dead process become init's. The list of its own children is the
- * one list that nobody inside can hide from. */
+ * one list that nobody inside can hide from.
+ *
+ * The end of a process with much memory takes milliseconds. One that has no children can be left to
+ * die alone: what was sent a SIGKILL runs no more, and forks no more. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,8 +32,62 @@ static bool is_kept(pid_t pid, const int32_t *keep, size_t count)
     return false;
 }
 
-/* How many children there are that shall not stay, or -1; they get `signal`. A list that was cut
- * only means another round. */
+#define DYING_MAX 16
+
+static pid_t dying[DYING_MAX]; /* 0: free */
+
+static bool is_dying(pid_t pid)
+{
+    for (size_t i = 0; i < DYING_MAX; i++) {
+        if (dying[i] == pid)
+            return true;
+    }
+    return false;
+}
+
+static bool put_dying(pid_t from, pid_t to)
+{
+    for (size_t i = 0; i < DYING_MAX; i++) {
+        if (dying[i] == from) {
+            dying[i] = to;
+            return true;
+        }
+    }
+    return false;
+}
+
+void init_forget_dying(pid_t pid)
+{
+    put_dying(pid, 0);
+}
+
+void init_wait_for_dying(void)
+{
+    siginfo_t info;
+    for (size_t i = 0; i < DYING_MAX; i++) {
+        if (dying[i])
+            waitid(P_PID, (id_t)dying[i], &info, WEXITED | WNOWAIT);
+    }
+}
+
+/* False also when that cannot be seen. Each thread has a list of its own. */
+static bool is_childless(pid_t pid)
+{
+    char path[64], byte;
+    struct stat st;
+    snprintf(path, sizeof(path), "/proc/%d/task", pid);
+    if (stat(path, &st) < 0 || st.st_nlink != 3)
+        return false;
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool is_empty = fd >= 0 && read(fd, &byte, 1) == 0;
+    if (fd >= 0)
+        close(fd);
+    return is_empty;
+}
+
+/* How many children there are that shall not stay, and have to be waited for, or -1; they get
+ * `signal`. A list that was cut only means another round. */
 static int signal_children(const int32_t *keep, size_t count, int signal)
 {
     char text[4096];
@@ -43,9 +102,10 @@ static int signal_children(const int32_t *keep, size_t count, int signal)
             pid = pid * 10 + (text[i] - '0');
             continue;
         }
-        if (pid > 1 && !is_kept(pid, keep, count)) {
+        if (pid > 1 && !is_kept(pid, keep, count) && !is_dying(pid)) {
             kill(pid, signal);
-            found++;
+            if (signal != SIGKILL || !is_childless(pid) || !put_dying(0, pid))
+                found++;
         }
         pid = 0;
     }

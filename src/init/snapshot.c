@@ -144,26 +144,42 @@ static int remove_tree(int at, const char *name)
 
 /* --- copying one entry ----------------------------------------------------------------------- */
 
-static int copy_data(int in, int out, off_t size)
+static int copy_bytes(int in, int out, off_t left)
 {
-    for (off_t at = 0, end; at < size; at = end) {
-        at = lseek(in, at, SEEK_DATA); /* holes stay holes */
+    struct error err;
+    while (left > 0) {
+        ssize_t n = read(in, buffer, (size_t)MIN(left, (off_t)sizeof(buffer)));
+        if (n <= 0)
+            return n < 0 ? errno : 0; /* shorter now */
+        if (fd_write_all(out, buffer, (size_t)n, &err) < 0)
+            return errno;
+        left -= n;
+    }
+    return 0;
+}
+
+/* Holes stay holes. */
+static int copy_sparse(int in, int out, off_t size)
+{
+    int error = 0;
+    for (off_t at = 0, end; at < size && !error; at = end) {
+        at = lseek(in, at, SEEK_DATA);
         if (at < 0)
             break;
         end = lseek(in, at, SEEK_HOLE);
         if (end < 0 || lseek(in, at, SEEK_SET) < 0 || lseek(out, at, SEEK_SET) < 0)
             return errno;
-        for (off_t left = MIN(end, size) - at; left > 0;) {
-            struct error err;
-            ssize_t n = read(in, buffer, (size_t)MIN(left, (off_t)sizeof(buffer)));
-            if (n <= 0)
-                return n < 0 ? errno : 0; /* shorter now */
-            if (fd_write_all(out, buffer, (size_t)n, &err) < 0)
-                return errno;
-            left -= n;
-        }
+        error = copy_bytes(in, out, MIN(end, size) - at);
     }
-    return ftruncate(out, size) < 0 ? errno : 0;
+    if (!error && ftruncate(out, size) < 0)
+        error = errno;
+    return error;
+}
+
+static int copy_data(int in, int out, const struct stat *st)
+{
+    bool is_sparse = st->st_blocks * 512 < st->st_size;
+    return is_sparse ? copy_sparse(in, out, st->st_size) : copy_bytes(in, out, st->st_size);
 }
 
 static int open_file(int at, const char *name, mode_t mode)
@@ -176,22 +192,22 @@ static int open_file(int at, const char *name, mode_t mode)
 }
 
 /* `access` becomes the time of access of what is written. */
-static int copy_file(int from, int to, const char *name, const struct timespec *access)
+static int copy_file(int from, int to, const char *name, const struct stat *seen,
+                     const struct timespec *access)
 {
     struct stat st;
-    scoped_fd int in = -1;
-    if (fstatat(from, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-        in = open_file(from, name, st.st_mode);
+    scoped_fd int in = open_file(from, name, seen->st_mode);
     if (in < 0 || fstat(in, &st) < 0)
         return errno;
     if (!S_ISREG(st.st_mode))
         return EAGAIN; /* another one meanwhile */
-    scoped_fd int out = openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    mode_t mode = (st.st_mode & 07777) | 0400;
+    scoped_fd int out = openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode & 0777);
     if (out < 0)
         return errno;
-    int error = copy_data(in, out, st.st_size);
+    int error = copy_data(in, out, &st);
     const struct timespec times[2] = {*access, st.st_mtim};
-    if (!error && (fchmod(out, (st.st_mode & 07777) | 0400) < 0 || futimens(out, times) < 0))
+    if (!error && ((mode & 07000 && fchmod(out, mode) < 0) || futimens(out, times) < 0))
         error = errno;
     return error;
 }
@@ -238,7 +254,7 @@ static int save_file(int from, const char *name, const struct stat *st, const st
         return linkat(p->base, name, p->other, name, 0) < 0 ? errno : 0;
     const struct timespec never = {0};
     bool is_settled = to_ns(&st->st_ctim) + TICK_NS < to_ns(&began);
-    return copy_file(from, p->other, name, is_settled ? &st->st_ctim : &never);
+    return copy_file(from, p->other, name, st, is_settled ? &st->st_ctim : &never);
 }
 
 static int save_entry(int from, const char *name, const struct stat *st, void *ctx);
@@ -318,7 +334,7 @@ static int fill_entry(int from, const char *name, const struct stat *st, void *c
     if (is_there)
         return 0;
     if (S_ISREG(st->st_mode))
-        return copy_file(from, p->other, name, &began);
+        return copy_file(from, p->other, name, st, &began);
     if (S_ISLNK(st->st_mode))
         return copy_link(from, p->other, name);
     return mkfifoat(p->other, name, st->st_mode & 0777) < 0 ? errno : 0;
@@ -371,6 +387,7 @@ int init_snapshot(const struct guest_message *m, int root)
     bool is_save = m->value == GUEST_FILES_SAVE;
     snprintf(name, sizeof(name), "%u", m->argc);
     snprintf(base, sizeof(base), "%u", m->envc);
+    umask(0);
     clock_gettime(CLOCK_REALTIME_COARSE, &began);
     scoped_fd int copies = open_copies(is_save);
     if (copies < 0)

@@ -26,7 +26,8 @@ enum guest_verb {
     GUEST_EXITED,     /* from init: the program's end, as waitid() tells it */
     GUEST_SIGNAL,     /* value: to the program's process group */
     GUEST_KILL,       /* every process but init, at once; the program's end follows. Strings: pids
-                       * (int32) that stay. value: 1 = GUEST_KILLED is wanted when all are dead */
+                       * (int32) that stay. value: 1 = GUEST_KILLED is wanted when none can run any more
+                       */
     GUEST_FILES,      /* value: enum guest_files_op; fds: in, out (any, when not used) */
     GUEST_FILES_DONE, /* from init: value = 0, or an errno */
     GUEST_ADOPT, /* value: a pid inside, of a child of init's: it is the program from now on, as if
