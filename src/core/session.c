@@ -68,7 +68,8 @@ void session_enter(struct session *s, enum session_state state)
 {
     bool is_ready = state == SESSION_READY;
     s->info.state = state;
-    session_set_timer(s, s->template->idle_ms, is_ready && s->template->idle_ms ? on_idle : NULL);
+    bool is_unused = is_ready || state == SESSION_FAILED;
+    session_set_timer(s, s->template->idle_ms, is_unused && s->template->idle_ms ? on_idle : NULL);
     loop_timer_free(take_ptr(&s->freeze_timer));
     if (is_ready && s->template->idle_freeze_ms)
         s->freeze_timer = loop_timer_new(s->loop, s->template->idle_freeze_ms, on_unused, s);

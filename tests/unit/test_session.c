@@ -1058,6 +1058,23 @@ static void test_idle(void **state)
     world_close(&w);
 }
 
+static void test_idle_failed(void **state)
+{
+    (void)state;
+    struct world w;
+    world_init(&w);
+    w.template.idle_ms = 500;
+    open_sealed(&w);
+    become_ready(&w);
+    kernel_dies(&w, 1, 0);
+    assert_state(&w, SESSION_FAILED);
+    advance(&w, 499);
+    assert_state(&w, SESSION_FAILED);
+    advance(&w, 1);
+    assert_state(&w, SESSION_TERMINATING);
+    world_close(&w);
+}
+
 /* --- questions ------------------------------------------------------------------------------- */
 
 static uint32_t ask(struct world *w)
@@ -1435,6 +1452,7 @@ int main(void)
     check_one(&check, "an interrupt, and a second one", test_interrupt);
     check_one(&check, "a cancel kills after a while", test_cancel);
     check_one(&check, "an idle session is closed", test_idle);
+    check_one(&check, "so is one that has failed", test_idle_failed);
     check_one(&check, "a question has one answer", test_question);
     check_one(&check, "a question has its time", test_question_late);
     check_one(&check, "a question is answered whatever ends it", test_question_ends);
