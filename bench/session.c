@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -394,6 +395,78 @@ static void measure_crowd(size_t count, const char *const *modules)
     }
 }
 
+/* A session forked from a warm interpreter, which holds an array of COVE_ARRAY_MB. */
+static void on_checkpoint(void *ctx, const struct checkpoint_info *info, const struct error *err)
+{
+    struct seat *seat = ctx;
+    seat->has_ended = true;
+    if (!info) {
+        error = *err;
+        die("checkpoint");
+    }
+    loop_stop(loop);
+}
+
+static void load_copier(void)
+{
+    scoped_fd int file = open(getenv("COVE_COPIER"), O_RDONLY | O_CLOEXEC);
+    template.copier_fd = memfd_create("copier", MFD_CLOEXEC);
+    while (sendfile(template.copier_fd, file, NULL, MIB) > 0)
+        ;
+}
+
+static void wait_for_checkpoint(struct seat *seat)
+{
+    while (!seat->has_ended)
+        loop_run(loop);
+    seat->has_ended = false;
+}
+
+static void measure_checkpoint(size_t count, const char *const *modules)
+{
+    char code[200];
+    struct seat *seat = &seats[0];
+    struct figures stall = {0}, back = {0}, first = {0};
+    const char *size = getenv("COVE_ARRAY_MB");
+    snprintf(code, sizeof(code), "size = %s\nif size: import numpy; a = numpy.ones(size << 17)",
+             size ? size : "0");
+    if (!getenv("COVE_COPIER"))
+        die("COVE_COPIER is not set");
+    load_copier();
+    template.limits.memory_bytes = 4096 * MIB;
+    open_pool(modules, 1, 1);
+    take_session(seat);
+    wait_for_state(seat, SESSION_READY);
+    execute(seat, code, false);
+    wait_for_end(seat);
+    seat->has_ended = false;
+    for (size_t i = 0; i < count; i++) {
+        int64_t start = clock_now_ns();
+        if (session_checkpoint(seat->session, "one", on_checkpoint, seat, &error) < 0)
+            die("checkpoint");
+        wait_for_checkpoint(seat);
+        add_figure(&stall, start);
+        start = clock_now_ns();
+        if (session_rollback(seat->session, "one", on_checkpoint, seat, &error) < 0)
+            die("rollback");
+        wait_for_checkpoint(seat);
+        add_figure(&back, start);
+        wait_for_state(seat, SESSION_READY);
+        execute(seat, "size", false);
+        wait_for_end(seat);
+        add_figure(&first, start);
+        seat->has_ended = false;
+        if (session_drop_checkpoint(seat->session, "one", on_checkpoint, seat, &error) < 0)
+            die("delete");
+        wait_for_checkpoint(seat);
+        let_run(20); /* the old interpreter's end is nobody's wait any more, and none of the next */
+    }
+    tell_figures("checkpoint", &stall);
+    tell_figures("rollback", &back);
+    tell_figures("rollback to first execution", &first);
+    close_session(seat);
+}
+
 /* --- the way there --------------------------------------------------------------------------- */
 
 static void load_template(struct runner_kernel *kernel, struct runner_list *runners)
@@ -449,7 +522,7 @@ static const struct {
     void (*measure)(size_t count, const char *const *modules);
 } measurements[] = {
     {"create", measure_create},   {"pooled", measure_pooled}, {"execute", measure_execute},
-    {"sustain", measure_sustain}, {"crowd", measure_crowd},
+    {"sustain", measure_sustain}, {"crowd", measure_crowd},   {"checkpoint", measure_checkpoint},
 };
 
 int main(int argc, char **argv)
