@@ -1,7 +1,7 @@
 /* filter.c - gives Cove's seccomp filter to the programs it is compared with
  *
- * `filter bpf` writes the compiled filter as bubblewrap reads it, `filter oci` writes the same table
- * as crun and runc read it. bench/run compiles this together with the table of src/box. */
+ * `filter bpf` writes the compiled filter as bubblewrap reads it, `filter oci` writes the same
+ * table as crun and runc read it. bench/run compiles this together with the table of src/box. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>

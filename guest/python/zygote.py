@@ -66,7 +66,8 @@ def refresh():
     if "random" in modules:
         modules["random"].seed()
     if "numpy.random" in modules:
-        modules["numpy.random"].seed()
+        key = modules["numpy"].frombuffer(os.urandom(624 * 4), "u4")  # cheaper than seed(), which computes one
+        modules["numpy.random"].set_state(("MT19937", key, 624))
     if "_ssl" in modules:  # OpenSSL looks at the pid alone, and that may be the same
         modules["_ssl"].RAND_add(os.urandom(32), 32.0)
     if "uuid" in modules:

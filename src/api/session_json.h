@@ -6,4 +6,4 @@
 #include "core/session.h"
 
 json_t *session_json(const struct session_info *info, const char *language); /* new */
-json_t *checkpoint_json(const struct checkpoint_info *info); /* new */
+json_t *checkpoint_json(const struct checkpoint_info *info);                 /* new */

@@ -1,4 +1,4 @@
-/* clock.c - the two clocks */
+/* clock.c - the clocks */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
 
@@ -20,6 +20,11 @@ int64_t clock_now_ns(void)
 int64_t clock_wall_ns(void)
 {
     return read_clock(CLOCK_REALTIME);
+}
+
+int64_t clock_file_ns(void)
+{
+    return read_clock(CLOCK_REALTIME_COARSE);
 }
 
 void clock_format(int64_t wall_ns, char out[CLOCK_TEXT_BYTES])

@@ -10,11 +10,8 @@
 
 static const char alphabet[] = "0123456789abcdefghjkmnpqrstvwxyz";
 static const char *const prefixes[ID_KIND_COUNT] = {
-    [ID_SESSION] = "ses_",
-    [ID_EXECUTION] = "exe_",
-    [ID_TEMPLATE] = "tpl_",
-    [ID_REQUEST] = "req_",
-    [ID_CHECKPOINT] = "chk_",
+    [ID_SESSION] = "ses_", [ID_EXECUTION] = "exe_",  [ID_TEMPLATE] = "tpl_",
+    [ID_REQUEST] = "req_", [ID_CHECKPOINT] = "chk_",
 };
 
 int id_make(enum id_kind kind, char out[ID_BYTES], struct error *err)

@@ -79,6 +79,8 @@ static int step_user_ns(struct seal *s)
         write_own("/proc/self/uid_map", map, (size_t)len) < 0 ||
         write_own("/proc/self/gid_map", map, (size_t)len) < 0)
         return -1;
+    if (prctl(PR_SET_DUMPABLE, 0) < 0) /* the memory is the zygote's, too */
+        return -1;
     s->layers |= LAYER_BIT(USER_NS);
     return 0;
 }
@@ -135,14 +137,16 @@ static int step_wait(struct seal *s)
     return n == 1 ? 0 : -1;
 }
 
-/* Nobody can look into a process that is not dumpable. That holds for this one from here on: until
- * the exec because the zygote's memory is marked so, and afterwards because cove-init is a file
- * that cannot be read. */
+/* Nobody can look into a process that is not dumpable. That holds for this one: until the exec
+ * because the zygote's memory is marked so, and afterwards because cove-init is a file that cannot
+ * be read. */
 static int step_fork(struct seal *s)
 {
     struct warm_seal *w = warm_of(s);
-    if (prctl(PR_SET_DUMPABLE, 0) < 0)
+    if (prctl(PR_GET_DUMPABLE) != 0) {
+        errno = EPERM;
         return -1;
+    }
     w->pid = _Fork ? _Fork() : fork();
     if (w->pid != 0)
         return w->pid < 0 ? -1 : 0;

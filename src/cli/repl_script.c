@@ -1,7 +1,8 @@
 /* repl_script.c - `cove repl --json`: a session for a program that speaks lines of JSON
  *
  * Requests are served in their order; only an interrupt overtakes. Each has one line as its answer:
- * the execution object, {"answer": ...} or {"error": ...}. The first line is the session itself. */
+ * the execution object, {"answer": ...} or {"error": ...}. The first line is the session itself;
+ * when it ends before its input does, a last line says why. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +19,8 @@
 
 #define LINE_MAX_BYTES (32 * MIB)
 #define READ_BYTES     (64 * KIB)
+#define AHEAD_BYTES    (1 * MIB) /* read of requests that have to wait */
+#define TIMEOUT_MAX_S  (24 * 3600)
 
 struct script {
     struct repl *repl;
@@ -26,6 +29,8 @@ struct script {
     struct strbuf input;
     bool is_busy;    /* an answer is owed */
     bool is_over;    /* no more input */
+    bool is_told;    /* the session has greeted */
+    bool has_quit;   /* of our own will */
     json_t *request; /* the one under way; its strings are borrowed by the execution */
     struct cell_request cell;
     const char **env;
@@ -33,12 +38,18 @@ struct script {
 
 static void serve_next(struct script *s);
 
+static void quit(struct script *s, int status)
+{
+    s->has_quit = true;
+    repl_quit(s->repl, status);
+}
+
 static void answer(struct script *s, json_t *object)
 {
     struct error err;
     scoped_json json_t *owned = object;
     if (json_write(STDOUT_FILENO, owned, JSON_STYLE_COMPACT, &err) < 0)
-        repl_quit(s->repl, 74);
+        quit(s, 74);
 }
 
 static void answer_error(struct script *s, const struct error *err)
@@ -99,11 +110,25 @@ static void take_env(struct script *s)
     s->cell.env = s->env;
 }
 
+/* In seconds; a number that is no time is refused before it becomes one. */
+static int take_timeout(struct script *s, struct error *err)
+{
+    const json_t *timeout = json_object_get(s->request, "timeout");
+    double seconds = json_number_value(timeout);
+    s->cell.timeout_ms = s->repl->cli->config.timeout_ms;
+    if (!timeout || json_is_null(timeout))
+        return 0;
+    if (!json_is_number(timeout) || !(seconds >= 0.001 && seconds <= TIMEOUT_MAX_S))
+        return error_set(err, ERROR_INVALID, "\"timeout\" is not a number of seconds up to %d",
+                         TIMEOUT_MAX_S);
+    s->cell.timeout_ms = (uint64_t)(seconds * 1000);
+    return 0;
+}
+
 static int op_execute(struct script *s, struct error *err)
 {
     const struct config *c = &s->repl->cli->config;
     const json_t *code = json_object_get(s->request, "code");
-    const json_t *timeout = json_object_get(s->request, "timeout");
     const json_t *artifacts = json_object_get(s->request, "artifacts");
     if (!json_is_string(code))
         return error_set(err, ERROR_INVALID, "execute needs \"code\", a string");
@@ -111,9 +136,6 @@ static int op_execute(struct script *s, struct error *err)
         .code = json_string_value(code),
         .code_len = json_string_length(code),
         .language = json_string_value(json_object_get(s->request, "language")),
-        .timeout_ms = json_is_number(timeout) && json_number_value(timeout) > 0
-                          ? (uint64_t)(json_number_value(timeout) * 1000)
-                          : c->timeout_ms,
         .output_bytes = c->output_bytes,
         .wants_artifacts = !json_is_false(artifacts),
         .wants_usage = true,
@@ -121,7 +143,7 @@ static int op_execute(struct script *s, struct error *err)
     if (!s->cell.language)
         s->cell.language = s->repl->runner->language;
     take_env(s);
-    if (take_stdin(s, err) < 0)
+    if (take_timeout(s, err) < 0 || take_stdin(s, err) < 0)
         return -1;
     return session_execute(s->repl->session, &s->cell, true, &execution_events, s, err);
 }
@@ -267,17 +289,20 @@ static int serve(struct script *s, struct error *err)
     return error_set(err, ERROR_INVALID, "unknown op '%.40s'", name);
 }
 
-/* Takes the next line off the input; NULL when there is none yet. */
-static char *take_line(struct script *s)
+static void read_on(struct script *s);
+
+/* The length of the first line; -1 when it is not whole yet. */
+static ssize_t first_line(const struct script *s)
 {
-    char *newline = s->input.len ? memchr(s->input.data, '\n', s->input.len) : NULL;
-    if (!newline)
-        return NULL;
-    size_t len = (size_t)(newline - s->input.data), rest = s->input.len - len - 1;
-    char *line = xstrndup(s->input.data, len);
-    memmove(s->input.data, newline + 1, rest);
+    const char *newline = s->input.len ? memchr(s->input.data, '\n', s->input.len) : NULL;
+    return newline ? newline - s->input.data : -1;
+}
+
+static void drop_line(struct script *s, size_t len)
+{
+    size_t rest = s->input.len - len - 1;
+    memmove(s->input.data, s->input.data + len + 1, rest);
     s->input.len = rest;
-    return line;
 }
 
 static bool is_interrupt(const json_t *request)
@@ -286,34 +311,39 @@ static bool is_interrupt(const json_t *request)
     return op && strcmp(op, "interrupt") == 0;
 }
 
-/* While an answer is owed, only an interrupt at the head of the line is looked at. */
+/* While an answer is owed, only interrupts at the head of the line are looked at. */
 static void overtake(struct script *s)
 {
     struct error err;
     const struct json_limits limits = {.max_bytes = LINE_MAX_BYTES};
-    char *newline = s->input.len ? memchr(s->input.data, '\n', s->input.len) : NULL;
-    scoped_json json_t *request = NULL;
-    if (!newline ||
-        json_parse(&request, s->input.data, (size_t)(newline - s->input.data), &limits, &err) < 0 ||
-        !is_interrupt(request))
-        return;
-    free(take_line(s));
-    session_interrupt(s->repl->session);
-    overtake(s);
+    for (ssize_t len; (len = first_line(s)) >= 0; drop_line(s, (size_t)len)) {
+        scoped_json json_t *request = NULL;
+        if (json_parse(&request, s->input.data, (size_t)len, &limits, &err) < 0 ||
+            !is_interrupt(request))
+            return;
+        session_interrupt(s->repl->session);
+    }
+}
+
+/* Parses the first line and takes it off the input. */
+static int take_request(struct script *s, size_t len, struct error *err)
+{
+    const struct json_limits limits = {.max_bytes = LINE_MAX_BYTES};
+    int status = json_parse(&s->request, s->input.data, len, &limits, err);
+    drop_line(s, len);
+    return status;
 }
 
 static void serve_next(struct script *s)
 {
     struct error err;
-    const struct json_limits limits = {.max_bytes = LINE_MAX_BYTES};
-    while (!s->is_busy) {
-        scoped_free char *line = take_line(s);
-        if (!line)
-            break;
-        if (line[0] == '\0')
+    for (ssize_t len; !s->is_busy && !s->has_quit && (len = first_line(s)) >= 0;) {
+        if (len == 0) {
+            drop_line(s, 0);
             continue;
+        }
         s->is_busy = true;
-        if (json_parse(&s->request, line, strlen(line), &limits, &err) < 0 ||
+        if (take_request(s, (size_t)len, &err) < 0 ||
             (!is_interrupt(s->request) && serve(s, &err) < 0)) {
             answer_error(s, &err);
             s->is_busy = false;
@@ -325,8 +355,17 @@ static void serve_next(struct script *s)
             free(take_ptr(&s->env));
         }
     }
+    if (s->is_busy)
+        overtake(s); /* they may have come together */
+    read_on(s);
     if (s->is_over && !s->is_busy)
-        repl_quit(s->repl, 0);
+        quit(s, 0);
+}
+
+/* A caller that is far ahead has to wait, unless its first line is still coming. */
+static bool is_full(const struct script *s)
+{
+    return s->input.len >= AHEAD_BYTES && first_line(s) >= 0;
 }
 
 static void on_input(void *ctx, unsigned events)
@@ -344,18 +383,35 @@ static void on_input(void *ctx, unsigned events)
         strbuf_add(&s->input, buffer, (size_t)n);
         if (s->input.overflow) {
             struct error err;
-            error_set(&err, ERROR_TOO_LARGE, "a line is longer than %u MiB", 32);
+            error_set(&err, ERROR_TOO_LARGE, "a line is longer than %u MiB",
+                      (unsigned)(LINE_MAX_BYTES / MIB));
             answer_error(s, &err);
-            repl_quit(s->repl, 65);
+            loop_watch_free(take_ptr(&s->watch));
+            quit(s, 65);
             return;
         }
     }
+    if (is_full(s))
+        loop_watch_free(take_ptr(&s->watch));
     if (session_info(s->repl->session)->state == SESSION_CREATING)
         return;
-    if (s->is_busy)
+    if (s->is_busy) {
         overtake(s);
-    else
+        read_on(s);
+    } else {
         serve_next(s);
+    }
+}
+
+static void read_on(struct script *s)
+{
+    struct error err;
+    if (s->watch || s->is_over || s->has_quit || is_full(s))
+        return;
+    if (loop_watch_new(&s->watch, s->repl->loop, s->fd, LOOP_READ, on_input, s, &err) < 0) {
+        answer_error(s, &err);
+        quit(s, 74);
+    }
 }
 
 /* A regular file cannot be waited for, and need not be: all of it is there. */
@@ -399,25 +455,34 @@ static void script_close(struct repl *repl)
     free(s);
 }
 
+/* Its interpreter, its sandbox or its spawner are gone, and nobody here wanted that. */
+static void on_end(struct script *s, const struct session_info *info)
+{
+    struct error err = info->error;
+    if (err.msg[0] == '\0')
+        error_set(&err, ERROR_UNAVAILABLE, "the session ended");
+    answer_error(s, &err);
+    quit(s, error_info(err.code)->exit_status);
+}
+
 static void script_changed(struct repl *repl, const struct session_info *info)
 {
     struct script *s = repl->front_state;
     bool was_reset = s->is_busy && strcmp(text_of(s, "op"), "reset") == 0;
     if (info->state == SESSION_READY && (!s->is_busy || was_reset)) {
-        static bool is_told; /* the first one is the session's greeting, the others end a reset */
-        if (!is_told || was_reset)
+        if (!s->is_told || was_reset)
             answer(s, json_pack("{s:o}", "session", session_json(info, repl->runner->language)));
-        is_told = true;
+        s->is_told = true;
         if (was_reset)
             end_request(s);
         else
             serve_next(s);
-    } else if (info->state == SESSION_FAILED && (info->create_ms == 0 || was_reset)) {
+    } else if (info->state == SESSION_FAILED && was_reset) {
         answer_error(s, &info->error);
-        if (was_reset)
-            end_request(s);
-        else
-            repl_quit(repl, error_info(info->error.code)->exit_status);
+        end_request(s);
+    } else if ((info->state == SESSION_FAILED && !s->is_told) ||
+               (info->state == SESSION_TERMINATED && !s->has_quit)) {
+        on_end(s, info);
     }
 }
 
@@ -426,7 +491,7 @@ static void script_signal(struct repl *repl, int signal)
     if (signal == SIGINT)
         session_interrupt(repl->session);
     else
-        repl_quit(repl, 128 + signal);
+        quit(repl->front_state, 128 + signal);
 }
 
 const struct repl_front repl_script = {

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -20,12 +19,17 @@
 
 #define INTERRUPT_GRACE_MS 120 /* for a time limit: SIGINT first, so that the state may live on */
 #define CANCEL_GRACE_MS    1000
-#define GRACE_TICK_MS      40
-#define KILL_GRACE_MS      100 /* for cove-init to kill, before the spawner does */
+#define TICK_MS            1
+#define TICKS_MAX          20 /* more than any kernel's tick has; a clock may have been set back */
+#define AGAIN_MS           40 /* before an interrupt that may have been missed is sent again */
+#define YOUNG_NS           50000000 /* code that has perhaps not begun */
 #define DEATH_MS           500 /* between the end of the channel and the news of how it ended */
 #define COLLECT_MS         10000
 #define WATCH_AFTER_MS     1 /* most executions are over by then */
 #define ERROR_BODY_MAX     (1024 * 1024)
+/* For cove-init to kill, before the spawner kills all, and the files with it. A bomb inside may
+ * keep init from its turn for some hundred milliseconds. */
+#define KILL_GRACE_MS 1000
 
 enum step { STEP_PUT, STEP_RUN, STEP_FINISH, STEP_OVER };
 
@@ -46,13 +50,14 @@ struct cell {
     struct collect *collect;
     struct loop_timer *timer; /* of the step */
     struct loop_timer *kill_timer;
+    struct loop_timer *again_timer; /* an interrupt is sent once more */
     struct loop_timer *watch_timer; /* before its output is streamed */
     struct spawn_stats stats;
     int64_t start_ns; /* monotonic */
     int64_t since_ns; /* files changed from here on are the execution's */
     unsigned interrupts;
-    unsigned grace_ticks; /* until it is killed */
-    int stdin_fd;         /* until the code starts */
+    int stdin_fd; /* until the code starts */
+    unsigned ticks;
     bool is_collecting;
     struct count *counting; /* the spawner owes us the counters */
     bool kernel_is_lost;
@@ -91,6 +96,7 @@ static void finish(struct cell *c)
     set_timer(c, 0, NULL);
     loop_timer_free(take_ptr(&c->kill_timer));
     loop_timer_free(take_ptr(&c->watch_timer));
+    loop_timer_free(take_ptr(&c->again_timer));
     upload_free(take_ptr(&c->upload));
     collect_free(take_ptr(&c->collect));
     e->ended_ns = clock_wall_ns();
@@ -165,6 +171,7 @@ static void begin_collect(struct cell *c)
         .inputs = c->request->inputs,
         .input_count = c->request->input_count,
         .since_ns = c->since_ns,
+        .newest_ns = c->place.newest_ns,
         .max_file_bytes = c->place.limits->disk_bytes,
         .artifacts = &c->e.artifacts,
         .events = c->events.told,
@@ -188,6 +195,7 @@ static void begin_finish(struct cell *c)
     set_timer(c, 0, NULL);
     loop_timer_free(take_ptr(&c->kill_timer));
     loop_timer_free(take_ptr(&c->watch_timer));
+    loop_timer_free(take_ptr(&c->again_timer));
     e->duration_ms = (double)(clock_now_ns() - c->start_ns) / 1e6;
     e->facts.duration_ms = (uint64_t)e->duration_ms;
     stdio_read_now(c->stdio);
@@ -225,26 +233,37 @@ void cell_kill(struct cell *c)
     kill_now(c);
 }
 
-static void on_grace_tick(void *ctx)
+/* Interrupts can be missed: by code that had not begun yet, and by interpreters of the plain form,
+ * which have such moments at any time. */
+static void interrupt(struct cell *c);
+
+static void on_again(void *ctx)
 {
     struct cell *c = ctx;
-    if (--c->grace_ticks == 0) {
-        kill_now(c);
-        return;
-    }
-    if (c->place.is_plain) /* such interpreters have moments in which they miss a signal */
-        guest_signal(c->place.guest, SIGINT);
-    loop_timer_free(c->kill_timer);
-    c->kill_timer = loop_timer_new(c->place.loop, GRACE_TICK_MS, on_grace_tick, c);
+    if (c->step == STEP_RUN)
+        interrupt(c);
+}
+
+static void interrupt(struct cell *c)
+{
+    bool is_young = clock_now_ns() - c->start_ns < YOUNG_NS;
+    guest_signal(c->place.guest, SIGINT);
+    loop_timer_free(take_ptr(&c->again_timer));
+    if (is_young || c->place.is_plain)
+        c->again_timer = loop_timer_new(c->place.loop, AGAIN_MS, on_again, c);
+}
+
+static void on_grace_over(void *ctx)
+{
+    kill_now(ctx);
 }
 
 static void interrupt_then_kill(struct cell *c, uint64_t grace_ms)
 {
     if (c->step > STEP_RUN || c->kill_timer)
         return;
-    guest_signal(c->place.guest, SIGINT);
-    c->grace_ticks = (unsigned)(grace_ms / GRACE_TICK_MS);
-    c->kill_timer = loop_timer_new(c->place.loop, GRACE_TICK_MS, on_grace_tick, c);
+    interrupt(c);
+    c->kill_timer = loop_timer_new(c->place.loop, grace_ms, on_grace_over, c);
 }
 
 static void on_timeout(void *ctx)
@@ -260,7 +279,7 @@ void cell_interrupt(struct cell *c)
     if (c->interrupts++ > 0)
         cell_kill(c);
     else if (c->step == STEP_RUN)
-        guest_signal(c->place.guest, SIGINT);
+        interrupt(c);
 }
 
 void cell_cancel(struct cell *c)
@@ -315,13 +334,6 @@ static int send_settings(const struct cell *c, struct error *err)
     return 0;
 }
 
-static int64_t file_time(void)
-{
-    struct timespec now; /* the coarse clock is what file systems stamp with */
-    clock_gettime(CLOCK_REALTIME_COARSE, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 static int start(struct cell *c, struct error *err)
 {
     int fds[3];
@@ -338,7 +350,7 @@ static int start(struct cell *c, struct error *err)
         return -1;
     c->start_ns = clock_now_ns();
     c->e.started_ns = clock_wall_ns();
-    c->since_ns = file_time();
+    c->since_ns = clock_file_ns();
     int answer = send_settings(c, err);
     if (answer == 0)
         answer = kernel_send(c->place.kernel, KERNEL_EXECUTE, c->place.generation, c->request->code,
@@ -350,11 +362,36 @@ static int start(struct cell *c, struct error *err)
     return answer;
 }
 
+static int start_after_tick(struct cell *c, struct error *err);
+
+static void on_tick(void *ctx)
+{
+    struct cell *c = ctx;
+    struct error err;
+    if (c->e.facts.is_cancelled) { /* meanwhile */
+        c->step = STEP_FINISH;
+        check_finished(c);
+    } else if (start_after_tick(c, &err) < 0) {
+        fail(c, &err);
+    }
+}
+
+/* File times move in ticks of some milliseconds: what changes within that of an earlier execution's
+ * last change could not be told from it. Only those wait that come so soon after one with files. */
+static int start_after_tick(struct cell *c, struct error *err)
+{
+    if (!c->request->wants_artifacts || *c->place.newest_ns < clock_file_ns() ||
+        c->ticks++ == TICKS_MAX)
+        return start(c, err);
+    set_timer(c, TICK_MS, on_tick);
+    return 0;
+}
+
 static int put(struct cell *c, struct error *err)
 {
     int fds[2];
     if (c->request->input_count == 0)
-        return start(c, err);
+        return start_after_tick(c, err);
     if (pipe2(fds, O_CLOEXEC) < 0)
         return error_sys(err, "make pipe");
     scoped_fd int theirs = fds[0];
@@ -557,6 +594,7 @@ void cell_free(struct cell *c)
     loop_timer_free(c->timer);
     loop_timer_free(c->kill_timer);
     loop_timer_free(c->watch_timer);
+    loop_timer_free(c->again_timer);
     upload_free(c->upload);
     collect_free(c->collect);
     stdio_free(c->stdio);

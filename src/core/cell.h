@@ -36,7 +36,8 @@ struct cell_place {
     const struct spawn_stats *before; /* the counters when the last execution ended */
     uint32_t layers;
     uint32_t generation;
-    bool is_plain; /* the kernel speaks the plain form */
+    int64_t *newest_ns; /* the last change that belongs to an earlier execution */
+    bool is_plain;      /* the kernel speaks the plain form */
 };
 
 struct cell;

@@ -101,6 +101,8 @@ static int on_listed(void *ctx, const struct guest_file *f, const char *path, st
     (void)err;
     struct collect *c = ctx;
     struct artifact_list *list = c->order.artifacts;
+    if (c->order.newest_ns)
+        *c->order.newest_ns = MAX(*c->order.newest_ns, f->ctime_ns);
     if (!S_ISREG(f->mode) || is_unchanged_input(&c->order, f, path))
         return 0;
     if (list->count == ARTIFACTS_MAX) {

@@ -18,7 +18,8 @@ struct collect_order {
     struct guest *guest;                  /* borrowed, as everything here, until the free */
     const struct execution_input *inputs; /* what was there before */
     size_t input_count;
-    int64_t since_ns; /* only what changed since then; 0: everything */
+    int64_t since_ns;   /* only what changed since then; 0: everything */
+    int64_t *newest_ns; /* raised to the time of the last change that was listed; NULL: not told */
     uint64_t max_file_bytes;
     struct artifact_list *artifacts; /* filled */
     const struct execution_events *events;

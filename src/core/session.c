@@ -68,7 +68,8 @@ void session_enter(struct session *s, enum session_state state)
 {
     bool is_ready = state == SESSION_READY;
     s->info.state = state;
-    session_set_timer(s, s->template->idle_ms, is_ready && s->template->idle_ms ? on_idle : NULL);
+    bool is_unused = is_ready || state == SESSION_FAILED;
+    session_set_timer(s, s->template->idle_ms, is_unused && s->template->idle_ms ? on_idle : NULL);
     loop_timer_free(take_ptr(&s->freeze_timer));
     if (is_ready && s->template->idle_freeze_ms)
         s->freeze_timer = loop_timer_new(s->loop, s->template->idle_freeze_ms, on_unused, s);
@@ -332,6 +333,7 @@ static int begin_cell(struct session *s, const struct cell_request *request,
         .before = &s->before,
         .layers = s->info.layers,
         .generation = ++s->generation,
+        .newest_ns = &s->newest_ns,
         .is_plain = s->template->is_plain,
     };
     const struct cell_events cell_events = {
@@ -757,6 +759,7 @@ void session_on_event(struct session *s, const struct spawn_message *m)
         if (s->info.state != SESSION_TERMINATED && !s->has_destroyed) {
             s->has_destroyed = true;
             s->is_creating = false;
+            error_set(&s->info.error, ERROR_UNAVAILABLE, "the spawner is gone");
             end(s, &s->before);
         }
         return;

@@ -74,6 +74,7 @@ struct session {
     int64_t start_ns; /* monotonic */
     uint32_t generation;
     struct spawn_stats before;
+    int64_t newest_ns; /* of the changes that executions have been told */
 
     struct cell *cell;
     const struct execution_events *told; /* of the cell */

@@ -28,7 +28,7 @@ def clean_host():
     """What all tests of a session share is removed at its end."""
     yield
     if covetest.public_build.cache_info().currsize:
-        shutil.rmtree(covetest.public_build())
+        shutil.rmtree(covetest.public_build().parent)
     if covetest.IS_ROOT:
         covetest.remove_groups()
 

@@ -132,10 +132,12 @@ def public_build():
     """The programs where an ordinary user can read them; removed by the session's fixture."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="cove-test-"))
     folder.chmod(0o755)
+    (folder / "bin").mkdir()
     for name in ("cove", "cove-spawner", "cove-init", "cove_zygote.so", "zygote.py", "cove_checkpoint.so"):
         if (BUILD / name).exists():  # the zygote is not in every build
-            shutil.copy(BUILD / name, folder / name)
-    return folder
+            shutil.copy(BUILD / name, folder / "bin" / name)
+    shutil.copytree(ROOT / "images", folder / "images")  # for the kernels
+    return folder / "bin"
 
 
 def has_subids():

@@ -50,7 +50,7 @@ HARMLESS = [
     ("start", "getdents64", "", LEFTOVERS),
     ("start", "prctl", "^0x4 ", "keeps other processes of root's from reading the spawner"),
 ]
-# Hierarchies and files of cgroups that hold no limit on this host: time is counted, and all are killed at
+# Hierarchies and files of cgroups that hold no limit on this host: time is counted, sessions are frozen, and all are killed at
 # once, by other means too. A sandbox lacks the group then, and no other.
 EXTRA_GROUPS = [("start", name, r"cpuacct|unified|cgroup\.|/proc/\w+/cgroup", "no limit depends on it")
                 for name in ("openat", "mkdirat", "read", "write")]
@@ -202,7 +202,7 @@ def with_own_nodes(report):
 
 def with_limits_only(report):
     """Groups that hold no limit, taken out."""
-    held = {name: path for name, path in report["host"]["groups"].items() if name not in ("cpuacct", "")}
+    held = {name: path for name, path in report["host"]["groups"].items() if name not in ("cpuacct", "freezer", "")}
     return report | {"host": report["host"] | {"groups": held}}
 
 

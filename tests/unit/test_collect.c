@@ -31,6 +31,7 @@ struct world {
     struct strbuf log; /* what the events said */
     unsigned done;
     struct strbuf answer;
+    int64_t newest_ns;
 };
 
 static void on_begin(void *ctx, const struct artifact *a)
@@ -96,6 +97,7 @@ static void world_open_at_glance(struct world *w)
     const struct collect_order order = {.guest = w->guest,
                                         .inputs = inputs,
                                         .input_count = ARRAY_LEN(inputs),
+                                        .newest_ns = &w->newest_ns,
                                         .max_file_bytes = MAX_FILE,
                                         .artifacts = &w->artifacts,
                                         .events = &events,
@@ -236,6 +238,25 @@ static void test_glance_without_end(void **state)
     answer(&w, GUEST_FILES_LIST_NOW);
     end_worker(&w);
     assert_true(w.done == 1 && w.artifacts.is_cut);
+    world_close(&w);
+}
+
+static void test_newest(void **state)
+{
+    (void)state;
+    static const int64_t times[] = {77, 99, 88};
+    static const uint32_t modes[] = {S_IFREG | 0644, S_IFDIR | 0755, S_IFREG | 0644};
+    struct world w;
+    world_open_at_glance(&w);
+    w.newest_ns = 98;
+    for (size_t i = 0; i < ARRAY_LEN(times); i++) {
+        const struct guest_file f = {.mode = modes[i], .mtime_ns = 1, .ctime_ns = times[i]};
+        file_stream_add_entry(&w.answer, &f, "a");
+    }
+    file_stream_add_end(&w.answer);
+    answer(&w, GUEST_FILES_LIST_NOW);
+    end_worker(&w);
+    assert_int_equal(w.newest_ns, 99);
     world_close(&w);
 }
 
@@ -451,6 +472,7 @@ int main(void)
     check_one(&check, "artifacts are listed, got, hashed and sorted", test_good);
     check_one(&check, "a glance is enough for a small workspace", test_glance);
     check_one(&check, "a glance without an end is cut", test_glance_without_end);
+    check_one(&check, "the time of the last change is told", test_newest);
     check_one(&check, "folders, links and unchanged inputs are none", test_not_artifacts);
     check_one(&check, "a changed input is one", test_changed_input);
     check_one(&check, "a file that is gone meanwhile is left out", test_missing);

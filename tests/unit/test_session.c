@@ -64,6 +64,13 @@ static bool unlink_timer(struct loop_timer *timer)
     return true;
 }
 
+int64_t __wrap_clock_now_ns(void);
+
+int64_t __wrap_clock_now_ns(void)
+{
+    return (int64_t)(timers.now_ms + 1) * 1000000;
+}
+
 void __wrap_loop_timer_free(struct loop_timer *timer)
 {
     if (!timer)
@@ -797,9 +804,7 @@ static void test_closed_and_alive(void **state)
     close(take_fd(&w.channel));
     settle(&w);
     expect_init(&w, GUEST_KILL, 0);
-    advance(&w, 101);
-    assert_true(is_asked(&w, SPAWN_KILL)); /* init did not manage, so the spawner has to */
-    advance(&w, 400);
+    advance(&w, 500);
     reply(&w, SPAWN_STATS, (struct spawn_stats){0});
     assert_int_equal(last_ended(&w, 1)->kind, REASON_RUNNER_DIED);
     assert_state(&w, SESSION_FAILED);
@@ -951,7 +956,9 @@ static void test_timeout_kill(void **state)
     expect_silence(&w);
     advance(&w, 1);
     expect_init(&w, GUEST_KILL, 0);
-    advance(&w, 100);
+    advance(&w, 999);
+    assert_false(is_asked(&w, SPAWN_KILL)); /* which would take the files along */
+    advance(&w, 1);
     assert_true(is_asked(&w, SPAWN_KILL));
     init_says(&w, GUEST_EXITED, 0, 0, SIGKILL);
     reply(&w, SPAWN_STATS, (struct spawn_stats){0});
@@ -1018,7 +1025,13 @@ static void test_cancel(void **state)
     session_cancel(w.session);
     expect_init(&w, GUEST_SIGNAL, SIGINT);
     expect_silence(&w);
-    advance(&w, 1000);
+    advance(&w, 40); /* the code had perhaps not begun */
+    expect_init(&w, GUEST_SIGNAL, SIGINT);
+    advance(&w, 40);
+    expect_init(&w, GUEST_SIGNAL, SIGINT);
+    advance(&w, 919);
+    expect_silence(&w);
+    advance(&w, 1);
     expect_init(&w, GUEST_KILL, 0);
     kernel_dies(&w, 0, SIGKILL);
     assert_int_equal(last_ended(&w, 1)->state, EXECUTION_CANCELLED);
@@ -1040,6 +1053,23 @@ static void test_idle(void **state)
     say_done(&w, generation, 0);
     advance(&w, 499);
     assert_state(&w, SESSION_READY);
+    advance(&w, 1);
+    assert_state(&w, SESSION_TERMINATING);
+    world_close(&w);
+}
+
+static void test_idle_failed(void **state)
+{
+    (void)state;
+    struct world w;
+    world_init(&w);
+    w.template.idle_ms = 500;
+    open_sealed(&w);
+    become_ready(&w);
+    kernel_dies(&w, 1, 0);
+    assert_state(&w, SESSION_FAILED);
+    advance(&w, 499);
+    assert_state(&w, SESSION_FAILED);
     advance(&w, 1);
     assert_state(&w, SESSION_TERMINATING);
     world_close(&w);
@@ -1422,6 +1452,7 @@ int main(void)
     check_one(&check, "an interrupt, and a second one", test_interrupt);
     check_one(&check, "a cancel kills after a while", test_cancel);
     check_one(&check, "an idle session is closed", test_idle);
+    check_one(&check, "so is one that has failed", test_idle_failed);
     check_one(&check, "a question has one answer", test_question);
     check_one(&check, "a question has its time", test_question_late);
     check_one(&check, "a question is answered whatever ends it", test_question_ends);

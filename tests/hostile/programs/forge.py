@@ -1,0 +1,21 @@
+"""What code inside can say in the name of its kernel. Executed in a session, after guard.py; the
+rows of session_cases.py follow it."""
+import gc
+import signal
+import struct
+import time
+
+DATA, ERROR, REPLY, DONE = range(65, 69)
+MORE, FIRST, MAIN = 1, 2, 4
+channel = next(thing for thing in gc.get_objects() if type(thing).__name__ == "Channel")
+
+
+def frame(kind, body=b"", flags=0, generation=None, length=None, reserved=0):
+    generation = channel.generation if generation is None else generation
+    length = len(body) if length is None else length
+    os.write(3, struct.pack("<IHHII", length, kind, flags, generation, reserved) + body)
+
+
+def deaf():
+    """From now on only a kill ends this."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
