@@ -357,6 +357,12 @@ static void meet_unknown(struct sandbox *sb, ssize_t n)
         sb->is_reaped = true; /* there is nobody */
 }
 
+/* The errors of talking to a process that is no more. */
+static bool is_end(int error)
+{
+    return error == EPIPE || error == ECONNRESET || error == ESRCH || error == ENOENT;
+}
+
 int sandbox_on_report(struct sandbox *sb, struct spawn_failure *failure)
 {
     struct seal_report report;
@@ -371,8 +377,8 @@ int sandbox_on_report(struct sandbox *sb, struct spawn_failure *failure)
     if (n == sizeof(report) && report.event == SEAL_BORN)
         return 0;
     if (n == sizeof(report) && report.event == SEAL_MAP_ME) {
-        if (seal_map_ids(&sb->child, &sb->plan, &err) == 0)
-            return 0;
+        if (seal_map_ids(&sb->child, &sb->plan, &err) == 0 || is_end(err.sys_errno))
+            return 0; /* one that ended meanwhile has said why, in the next report */
         leave_sealing(sb, SANDBOX_ENDING);
         return fail(failure, ERROR_ISOLATION, err.sys_errno, LAYER_USER_NS, err.msg);
     }
