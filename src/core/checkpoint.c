@@ -17,10 +17,11 @@
 #include "codec/json.h"
 #include "core/session_inside.h"
 
-#define ROLLBACK_MS 30000
-#define REPLY_MAX   4096
-#define FILES_MS    120000
-#define PID_LIMIT   (1 << 22)
+#define ROLLBACK_MS    30000
+#define REPLY_MAX      4096
+#define FILES_MS       120000
+#define SPARE_DELAY_MS 25
+#define PID_LIMIT      (1 << 22)
 
 /* --- the list -------------------------------------------------------------------------------- */
 
@@ -80,6 +81,22 @@ static void prepare_spare(struct session *s, struct checkpoint *next)
     keep_copies(s);
 }
 
+static void on_spare_due(void *ctx)
+{
+    struct session *s = ctx;
+    loop_timer_free(take_ptr(&s->spare_timer));
+    if (s->work.step == CHECKPOINT_NONE && !session_is_ending(s))
+        prepare_spare(s, s->spare_for);
+}
+
+/* Not at once: a fork beside the first execution would slow that down. */
+static void plan_spare(struct session *s, struct checkpoint *c)
+{
+    loop_timer_free(s->spare_timer);
+    s->spare_for = c;
+    s->spare_timer = loop_timer_new(s->loop, SPARE_DELAY_MS, on_spare_due, s);
+}
+
 static bool is_spare_owed(const struct session *s)
 {
     for (size_t i = 0; i < s->checkpoint_count; i++) {
@@ -93,6 +110,8 @@ static void free_checkpoint(struct checkpoint *c)
 {
     if (!c)
         return;
+    if (c->session->spare_for == c)
+        loop_timer_free(take_ptr(&c->session->spare_timer));
     let_go(c);
     free(c);
 }
@@ -126,6 +145,7 @@ const struct checkpoint_info *session_checkpoint_at(const struct session *s, siz
 static void begin_work(struct session *s, enum checkpoint_step step, struct checkpoint *target,
                        session_checkpoint_fn fn, void *ctx)
 {
+    loop_timer_free(take_ptr(&s->spare_timer));
     s->work = (struct checkpoint_work){.step = step,
                                        .target = target,
                                        .fn = fn,
@@ -371,7 +391,7 @@ static void on_saved(struct session *s, int error)
         return;
     }
     s->base_number = c->number;
-    prepare_spare(s, c);
+    plan_spare(s, c);
     session_enter(s, SESSION_READY);
     end_work(s, NULL);
     session_begin_next(s);
@@ -424,7 +444,7 @@ static void finish_rollback(struct session *s)
     if (!s->work.is_adopted || !s->work.is_ready)
         return;
     s->info.last_used_ns = clock_wall_ns();
-    prepare_spare(s, s->work.target);
+    plan_spare(s, s->work.target);
     session_enter(s, SESSION_READY);
     end_work(s, NULL);
     session_tell(s);

@@ -103,6 +103,8 @@ struct session {
     uint32_t last_number; /* that a copy of the workspace was given */
     uint32_t base_number; /* the copy that the workspace was saved to, or came from, last */
     struct checkpoint_work work;
+    struct loop_timer *spare_timer;
+    struct checkpoint *spare_for; /* valid while there is that timer */
 };
 
 /* --- session.c, for checkpoint.c ---------------------------------------------------------------
