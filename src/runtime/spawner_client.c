@@ -169,10 +169,9 @@ static void on_message(struct spawner_client *c, const struct spawn_message *m,
     free(r);
 }
 
-static void on_readable(void *ctx, unsigned events)
+/* False when there is no more to read. */
+static bool take_one(struct spawner_client *c)
 {
-    (void)events;
-    struct spawner_client *c = ctx;
     struct spawn_message m;
     int fds[FD_PASS_MAX];
     size_t count;
@@ -182,15 +181,26 @@ static void on_readable(void *ctx, unsigned events)
     if (n < 0 && errno == ECONNRESET)
         n = fd_recv(c->fd, &m, sizeof(m), fds, &count);
     if (n < 0 && errno == EAGAIN)
-        return;
+        return false;
+    bool is_message = n == sizeof(m);
     while (count < FD_PASS_MAX)
         fds[count++] = -1;
-    if (n == sizeof(m))
+    if (is_message)
         on_message(c, &m, fds);
     else
         on_gone(c);
     while (count > 0)
         scoped_close_fd(&fds[--count]); /* those that nobody took */
+    return is_message;
+}
+
+/* All of it at once: after an error on the socket the loop does not call again. */
+static void on_readable(void *ctx, unsigned events)
+{
+    (void)events;
+    struct spawner_client *c = ctx;
+    while (take_one(c))
+        ;
 }
 
 /* --- the interface --------------------------------------------------------------------------- */
