@@ -120,6 +120,8 @@ class Interrupts:
         self.is_running = False
         self.is_shielded = False  # a body is half sent
         self.is_late = False      # an interrupt came meanwhile
+        self.is_owed = False      # one came between two parts of an execution
+        self.is_settling = False  # between the code and the report: nothing there is left half done
         self.cancel = None        # what to call rather than raise, while an event loop itself is busy
         self.theirs = {}          # handlers of the code, which rest while none of it runs
         self.ours = (self.on_interrupt, self.on_rest)  # bound once: compared by identity
@@ -128,7 +130,9 @@ class Interrupts:
         _signal.signal(_signal.SIGINT, self.ours[0])
 
     def on_interrupt(self, number, frame):
-        if not self.is_running or frame is None or frame.f_code is Interrupts.guard.__code__:
+        at_edge = not self.is_running or self.is_settling or frame is None
+        if at_edge or frame.f_code is Interrupts.guard.__code__:
+            self.is_owed = True
             return
         if self.is_shielded:
             self.is_late = True
@@ -957,11 +961,14 @@ class Kernel:
         settings, self.settings = self.settings, []
         self.streams.connect(fds)
         self.prepare()
+        self.interrupts.is_owed = False
         outcome = [self.interrupts.guard(self.run, body, settings)]
         if getpid() != self.channel.pid:
             self.leave_child(outcome)
         self.streams.give_spare()  # imports may need them, and the next streams
+        self.interrupts.is_settling = True
         self.settle()
+        self.interrupts.is_settling = False
         self.report(outcome)
         self.interrupts.guard(self.streams.flush)
         self.streams.disconnect()
@@ -1131,6 +1138,8 @@ class Kernel:
         self.interrupts.guard(outcome.clear)
 
     def report_fully(self, outcome):
+        if self.interrupts.is_owed:  # else what the exception says of itself might never end
+            raise KeyboardInterrupt
         if issubclass(type(outcome[0]), SystemExit):
             self.status = exit_status(outcome[0])
         else:
