@@ -30,14 +30,15 @@ static pid_t start(const struct cgroup_entry *entry, char **argv)
 int main(int argc, char **argv)
 {
     const struct spawn_limits limits = {.memory_bytes = 256 * MIB, .pids = 128, .cpu_milli = 500};
-    struct cgroup_tree tree;
+    struct cgroup_tree all, tree;
     struct cgroup group;
     struct cgroup_entry entry;
     struct error err;
     int status;
     if (argc < 2)
         return 2;
-    cgroup_tree_open(&tree, "cove-bench", geteuid() != 0);
+    cgroup_tree_open(&all, "cove-bench", geteuid() != 0);
+    cgroup_tree_trim(&tree, &all);
     if (cgroup_create(&group, &tree, (unsigned)getpid(), &limits, &err) < 0 ||
         cgroup_open_entry(&entry, &group, &tree, &err) < 0) {
         fprintf(stderr, "limit: %s\n", err.msg);

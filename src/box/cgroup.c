@@ -99,14 +99,20 @@ static int add_hierarchy(struct cgroup_tree *tree, int mount_fd, const char *nam
     return (int)tree->count++;
 }
 
+/* What the version 2 tree does as well; else every sandbox would pay for two more groups. */
+static bool is_spare(int controller)
+{
+    return controller == CGROUP_CPUACCT || controller == CGROUP_FREEZER;
+}
+
 static void add_v1(struct cgroup_tree *tree, const char *mount, const char *options,
-                   const char *parent_name, bool wants_freezer)
+                   const char *parent_name, bool wants_spares)
 {
     int index = -1;
     for (int c = 0; c < CGROUP_CONTROLLER_COUNT; c++) {
         if (!v1_names[c] || tree->where[c] >= 0 || !has_word(options, v1_names[c], ","))
             continue;
-        if ((c == CGROUP_FREEZER) != wants_freezer)
+        if (is_spare(c) != wants_spares && index < 0)
             continue;
         if (index < 0) {
             scoped_fd int fd = open(mount, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -210,7 +216,7 @@ static void add_v2(struct cgroup_tree *tree, const char *mount, const char *pare
 
 /* One line of mountinfo: "... mount-point options - type source super-options". */
 static void add_mount(struct cgroup_tree *tree, char *line, const char *parent_name,
-                      bool is_rootless, bool wants_freezer)
+                      bool is_rootless, bool wants_spares)
 {
     char *tail = strstr(line, " - cgroup");
     if (!tail)
@@ -227,13 +233,13 @@ static void add_mount(struct cgroup_tree *tree, char *line, const char *parent_n
     if (!mount || !type || !options)
         return;
     if (strcmp(type, "cgroup2") != 0 && !is_rootless)
-        add_v1(tree, mount, options, parent_name, wants_freezer);
-    else if (strcmp(type, "cgroup2") == 0 && !wants_freezer)
+        add_v1(tree, mount, options, parent_name, wants_spares);
+    else if (strcmp(type, "cgroup2") == 0 && !wants_spares)
         add_v2(tree, mount, parent_name, is_rootless);
 }
 
 static void add_mounts(struct cgroup_tree *tree, const char *parent_name, bool is_rootless,
-                       bool wants_freezer)
+                       bool wants_spares)
 {
     struct error err;
     scoped_free char *text = NULL;
@@ -241,7 +247,7 @@ static void add_mounts(struct cgroup_tree *tree, const char *parent_name, bool i
         return;
     for (char *save = NULL, *line = strtok_r(text, "\n", &save); line;
          line = strtok_r(NULL, "\n", &save))
-        add_mount(tree, line, parent_name, is_rootless, wants_freezer);
+        add_mount(tree, line, parent_name, is_rootless, wants_spares);
 }
 
 void cgroup_tree_open(struct cgroup_tree *tree, const char *parent_name, bool is_rootless)
@@ -250,7 +256,7 @@ void cgroup_tree_open(struct cgroup_tree *tree, const char *parent_name, bool is
     for (int c = 0; c < CGROUP_CONTROLLER_COUNT; c++)
         tree->where[c] = -1;
     add_mounts(tree, parent_name, is_rootless, false);
-    if (tree->where[CGROUP_UNIFIED] < 0) /* else every sandbox would pay for one more group */
+    if (tree->where[CGROUP_UNIFIED] < 0)
         add_mounts(tree, parent_name, is_rootless, true);
 }
 
@@ -259,6 +265,28 @@ void cgroup_tree_close(struct cgroup_tree *tree)
     for (size_t i = 0; i < tree->count; i++)
         close(tree->parent_fd[i]);
     tree->count = 0;
+}
+
+static bool has_limits(const struct cgroup_tree *tree, int index)
+{
+    return tree->where[CGROUP_MEMORY] == index || tree->where[CGROUP_PIDS] == index ||
+           tree->where[CGROUP_CPU] == index;
+}
+
+void cgroup_tree_trim(struct cgroup_tree *out, const struct cgroup_tree *tree)
+{
+    *out = (struct cgroup_tree){.version = tree->version};
+    for (int c = 0; c < CGROUP_CONTROLLER_COUNT; c++)
+        out->where[c] = -1;
+    for (size_t i = 0; i < tree->count; i++) {
+        if (!has_limits(tree, (int)i))
+            continue;
+        for (int c = 0; c < CGROUP_CONTROLLER_COUNT; c++) {
+            if (tree->where[c] == (int)i)
+                out->where[c] = (int)out->count;
+        }
+        out->parent_fd[out->count++] = tree->parent_fd[i];
+    }
 }
 
 bool cgroup_tree_has(const struct cgroup_tree *tree, enum cgroup_controller controller)

@@ -20,9 +20,9 @@ enum cgroup_controller {
     CGROUP_MEMORY,
     CGROUP_PIDS,
     CGROUP_CPU,
-    CGROUP_CPUACCT, /* version 1 only; part of cpu.stat in version 2 */
-    CGROUP_UNIFIED, /* the version 2 tree itself: kill and freeze */
-    CGROUP_FREEZER, /* version 1 only, and only where there is no version 2 tree */
+    CGROUP_UNIFIED, /* the version 2 tree itself: kill, freeze, CPU time */
+    CGROUP_CPUACCT, /* these two of version 1 only where there is no version 2 tree */
+    CGROUP_FREEZER,
     CGROUP_CONTROLLER_COUNT
 };
 
@@ -44,7 +44,10 @@ void cgroup_tree_open(struct cgroup_tree *tree, const char *parent_name, bool is
 void cgroup_tree_close(struct cgroup_tree *tree);
 bool cgroup_tree_has(const struct cgroup_tree *tree, enum cgroup_controller controller);
 
-/* Calls `stale` for each slot whose group exists. */
+/* *out is `tree` (whose fds it borrows) without the hierarchies that set no limit. */
+void cgroup_tree_trim(struct cgroup_tree *out, const struct cgroup_tree *tree);
+
+/* Calls `found` for each slot whose group exists. */
 void cgroup_tree_each(const struct cgroup_tree *tree, void (*found)(void *ctx, unsigned slot),
                       void *ctx);
 

@@ -485,7 +485,8 @@ int execution_begin(struct execution_run **out, struct loop *loop, struct spawne
     m.create.limits = request->limits;
     m.create.limits.lifetime_ms =
         (uint32_t)MIN(request->timeout_ms + LIFETIME_MARGIN_MS, (uint64_t)INT32_MAX);
-    m.create.flags = request->allow_degraded ? SPAWN_ALLOW_DEGRADED : 0;
+    m.create.flags = (request->allow_degraded ? SPAWN_ALLOW_DEGRADED : 0u) |
+                     (request->wants_usage ? 0u : SPAWN_UNCOUNTED);
     run->is_creating = true;
     spawner_client_ask(spawner, &m, on_created, run);
     *out = run;

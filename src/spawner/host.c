@@ -119,6 +119,7 @@ int host_open(struct host *host, const struct host_options *options, struct erro
     if (veil_prepare(err) < 0) /* covers /tmp, where any of the paths before may lie */
         return -1;
     cgroup_tree_open(&host->cgroups, options->cgroup_parent, host->power.is_rootless);
+    cgroup_tree_trim(&host->trimmed, &host->cgroups);
     host->filter_len =
         seccomp_compile(host->filter, cgroup_tree_has(&host->cgroups, CGROUP_MEMORY));
     return 0;

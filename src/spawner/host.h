@@ -36,6 +36,7 @@ struct host {
     const struct host_options *options;
     struct power power;
     struct cgroup_tree cgroups;
+    struct cgroup_tree trimmed; /* for what is SPAWN_UNCOUNTED */
     struct slot_table slots;
     int store_fds[HOST_STORES_MAX];
     size_t store_count;

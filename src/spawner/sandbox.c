@@ -224,17 +224,20 @@ enum kind { KIND_COLD, KIND_SHELL, KIND_WARM };
 static int check_request(const struct host *host, const struct spawn_create *r,
                          struct spawn_failure *failure)
 {
-    if (r->flags & ~(uint32_t)SPAWN_ALLOW_DEGRADED)
+    if (r->flags & ~(uint32_t)(SPAWN_ALLOW_DEGRADED | SPAWN_UNCOUNTED))
         return fail(failure, ERROR_INVALID, 0, -1, "flags");
     if (check_limits(host, &r->limits, failure) < 0 || check_layers(host, r->flags, failure) < 0)
         return -1;
     return 0;
 }
 
-static int place(struct sandbox *sb, struct host *host, enum kind kind, struct error *err)
+static int place(struct sandbox *sb, struct host *host, const struct spawn_create *r,
+                 enum kind kind, struct error *err)
 {
     uid_t uid = host->power.uid_count > 0 ? host->power.uid_first + sb->slot : 0;
-    sb->tree = sb->shell ? &sb->shell->nest : &host->cgroups;
+    sb->tree = sb->shell                    ? &sb->shell->nest
+               : r->flags & SPAWN_UNCOUNTED ? &host->trimmed
+                                            : &host->cgroups;
     if (kind != KIND_SHELL)
         return 0;
     if (cgroup_tree_nest(&sb->nest, &host->cgroups, sb->slot, uid, err) < 0)
@@ -277,7 +280,7 @@ static int create(struct sandbox **out, struct host *host, const struct spawn_cr
         free_sandbox(sb);
         return fail_error(failure, &err);
     }
-    bool has_cgroup = place(sb, host, kind, &err) == 0 &&
+    bool has_cgroup = place(sb, host, r, kind, &err) == 0 &&
                       cgroup_create(&sb->cgroup, sb->tree, sb->slot, &r->limits, &err) == 0;
     if (!has_cgroup || make(sb, host, r, kind, zygote_fd, &err) < 0) {
         undo(sb, host, has_cgroup);

@@ -70,6 +70,8 @@ struct spawn_limits {
 
 enum spawn_create_flags {
     SPAWN_ALLOW_DEGRADED = 1 << 0, /* layers that are NEEDED may be missing */
+    SPAWN_UNCOUNTED = 1 << 1, /* nobody will ask for its CPU time, nor freeze it: cgroup version 1
+                               * then needs fewer groups. Not for what a zygote makes */
 };
 
 struct spawn_create {

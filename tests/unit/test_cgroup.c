@@ -411,6 +411,50 @@ static void test_nest(void **state)
     world_close(&w);
 }
 
+/* Where one tree has all, nothing is left out; beside version 1, what only counts. */
+static void test_trim(void **state)
+{
+    (void)state;
+    struct world w;
+    struct cgroup_tree trimmed;
+    struct cgroup cg;
+    struct error err = {.msg = ""};
+    struct spawn_stats stats = {0};
+    world_open(&w);
+    cgroup_tree_trim(&trimmed, &w.tree);
+    assert_true(trimmed.count <= w.tree.count);
+    for (int c = CGROUP_MEMORY; c <= CGROUP_CPU; c++)
+        assert_int_equal(cgroup_tree_has(&trimmed, c), cgroup_tree_has(&w.tree, c));
+    int at = w.tree.where[CGROUP_UNIFIED];
+    bool is_hybrid = at >= 0 && w.tree.where[CGROUP_MEMORY] != at;
+    if (is_hybrid)
+        assert_false(cgroup_tree_has(&trimmed, CGROUP_UNIFIED));
+
+    if (cgroup_create(&cg, &trimmed, SLOT, &limits, &err) < 0)
+        fail_msg("%s", err.msg);
+    if (is_hybrid)
+        assert_int_equal(faccessat(w.tree.parent_fd[at], "4242", F_OK, 0), -1);
+    struct world narrow = {.tree = trimmed};
+    pid_t pid = start_inside(&narrow, &cg);
+    cgroup_read_stats(&cg, &trimmed, &stats);
+    if (cgroup_tree_has(&trimmed, CGROUP_PIDS))
+        assert_int_equal(stats.pids_now, 1);
+    cgroup_kill(&cg, &trimmed);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_true(cgroup_remove(&cg, &trimmed));
+
+    /* What a crash left of a counted one goes with the slot's next use, whatever that is. */
+    struct cgroup old, again;
+    create(&w, &old);
+    assert_int_equal(cgroup_create(&cg, &trimmed, SLOT, &limits, &err), 0);
+    assert_true(cgroup_remove(&cg, &trimmed));
+    assert_int_equal(cgroup_create(&again, &w.tree, SLOT, &limits, &err), 0);
+    assert_true(cgroup_remove(&again, &w.tree));
+    for (size_t i = 0; i < w.tree.count; i++)
+        close(old.fd[i]);
+    world_close(&w);
+}
+
 int main(void)
 {
     struct check check = {.count = 0};
@@ -423,6 +467,7 @@ int main(void)
     check_one(&check, "impossible pids are never killed", test_never_killed);
     check_one(&check, "only slots are found", test_other_names);
     check_one(&check, "without cgroups nothing is made, and nothing fails", test_no_tree);
+    check_one(&check, "what is not counted has only the groups of its limits", test_trim);
     check_one(&check, "a zygote's groups lie in one that it may clone into", test_nest);
     return check_run(&check, "cgroup");
 }
