@@ -151,13 +151,13 @@ static void step_aside(int dir_fd)
     write_file(dir_fd, "cove-self/cgroup.procs", "0");
 }
 
-/* Our own place in the version 2 tree, relative to its mount; "" for the root. */
-static void own_v2_path(char *out, size_t size)
+/* Our own place in the version 2 tree, relative to its mount; false when that is the root. */
+static bool own_v2_path(char *out, size_t size)
 {
     char text[4096];
     out[0] = '\0';
     if (!read_file(AT_FDCWD, "/proc/self/cgroup", text, sizeof(text)))
-        return;
+        return false;
     for (char *save = NULL, *line = strtok_r(text, "\n", &save); line;
          line = strtok_r(NULL, "\n", &save)) {
         if (strncmp(line, "0::/", 4) == 0)
@@ -167,6 +167,7 @@ static void own_v2_path(char *out, size_t size)
     char *leaf = strrchr(out, '/');
     if (leaf && strcmp(leaf, "/cove-self") == 0)
         *leaf = '\0';
+    return out[0];
 }
 
 static bool has_controllers(int dir_fd)
@@ -188,9 +189,8 @@ static void add_v2(struct cgroup_tree *tree, const char *mount, const char *pare
         enable_controllers(base);
         index = add_hierarchy(tree, base, parent_name);
     }
-    own_v2_path(own, sizeof(own));
     bool is_bare = index < 0 || !has_controllers(tree->parent_fd[index]);
-    if (is_bare && own[0] && has_controllers(base)) {
+    if (is_bare && has_controllers(base) && own_v2_path(own, sizeof(own))) {
         scoped_fd int dir = openat(base, own, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (dir >= 0 && faccessat(dir, "cgroup.procs", W_OK, AT_EACCESS) == 0) {
             step_aside(dir);
@@ -287,6 +287,26 @@ void cgroup_tree_trim(struct cgroup_tree *out, const struct cgroup_tree *tree)
         }
         out->parent_fd[out->count++] = tree->parent_fd[i];
     }
+}
+
+static bool is_part(const struct cgroup_tree *tree, int parent_fd)
+{
+    for (size_t i = 0; i < tree->count; i++) {
+        if (tree->parent_fd[i] == parent_fd)
+            return true;
+    }
+    return false;
+}
+
+bool cgroup_tree_holds_one(const struct cgroup_tree *tree, const struct cgroup_tree *used)
+{
+    for (size_t i = 0; i < tree->count; i++) {
+        struct stat st;
+        nlink_t links = is_part(used, tree->parent_fd[i]) ? 3 : 2; /* ".", its own name, groups */
+        if (fstat(tree->parent_fd[i], &st) < 0 || st.st_nlink != links)
+            return false;
+    }
+    return true;
 }
 
 bool cgroup_tree_has(const struct cgroup_tree *tree, enum cgroup_controller controller)
@@ -521,6 +541,15 @@ static int fd_of(const struct cgroup *cg, const struct cgroup_tree *tree,
     return tree->where[controller] < 0 ? -1 : cg->fd[tree->where[controller]];
 }
 
+uint64_t cgroup_read_cpu_us(const struct cgroup *cg, const struct cgroup_tree *tree)
+{
+    if (cgroup_tree_has(tree, CGROUP_CPUACCT))
+        return read_number(fd_of(cg, tree, CGROUP_CPUACCT), "cpuacct.usage", NULL) / 1000;
+    if (cgroup_tree_has(tree, CGROUP_UNIFIED)) /* cpu.stat is there without the controller */
+        return read_number(fd_of(cg, tree, CGROUP_UNIFIED), "cpu.stat", "usage_usec");
+    return 0;
+}
+
 void cgroup_read_stats(const struct cgroup *cg, const struct cgroup_tree *tree,
                        struct spawn_stats *stats)
 {
@@ -537,10 +566,7 @@ void cgroup_read_stats(const struct cgroup *cg, const struct cgroup_tree *tree,
         stats->pids_refused = (uint32_t)read_number(fd, "pids.events", "max");
         stats->pids_now = (uint32_t)read_number(fd, "pids.current", NULL);
     }
-    if (cgroup_tree_has(tree, CGROUP_CPUACCT))
-        stats->cpu_us = read_number(fd_of(cg, tree, CGROUP_CPUACCT), "cpuacct.usage", NULL) / 1000;
-    else if (cgroup_tree_has(tree, CGROUP_UNIFIED)) /* cpu.stat is there without the controller */
-        stats->cpu_us = read_number(fd_of(cg, tree, CGROUP_UNIFIED), "cpu.stat", "usage_usec");
+    stats->cpu_us = cgroup_read_cpu_us(cg, tree);
 }
 
 /* Without cgroup.kill (before 5.14) the pid namespace does the work; this is its second hand. Read
@@ -588,9 +614,12 @@ void cgroup_kill(const struct cgroup *cg, const struct cgroup_tree *tree)
     int fd = fd_of(cg, tree, CGROUP_UNIFIED);
     if (fd >= 0 && write_file(fd, "cgroup.kill", "1"))
         return;
+    /* Who is in any hierarchy is in the first: they are entered in this order. */
     for (size_t i = 0; i < tree->count; i++) {
-        if (cg->fd[i] >= 0)
-            kill_listed(cg->fd[i]);
+        if (cg->fd[i] < 0)
+            continue;
+        kill_listed(cg->fd[i]);
+        break;
     }
     /* What version 1 has frozen dies only when it is let go. */
     if (fd_of(cg, tree, CGROUP_FREEZER) >= 0)

@@ -47,6 +47,10 @@ bool cgroup_tree_has(const struct cgroup_tree *tree, enum cgroup_controller cont
 /* *out is `tree` (whose fds it borrows) without the hierarchies that set no limit. */
 void cgroup_tree_trim(struct cgroup_tree *out, const struct cgroup_tree *tree);
 
+/* Whether nothing stands in `tree` but one group in each hierarchy of `used`, which is the same
+ * tree or one trimmed from it. Costs less than looking at names. */
+bool cgroup_tree_holds_one(const struct cgroup_tree *tree, const struct cgroup_tree *used);
+
 /* Calls `found` for each slot whose group exists. */
 void cgroup_tree_each(const struct cgroup_tree *tree, void (*found)(void *ctx, unsigned slot),
                       void *ctx);
@@ -86,6 +90,7 @@ void cgroup_entry_release(struct cgroup_entry *entry);
 /* In the child, which must have one thread: the version 1 part. 0, or -1 with errno. */
 MUST_CHECK int cgroup_enter(const struct cgroup_entry *entry);
 
+uint64_t cgroup_read_cpu_us(const struct cgroup *cg, const struct cgroup_tree *tree);
 void cgroup_read_stats(const struct cgroup *cg, const struct cgroup_tree *tree,
                        struct spawn_stats *stats);
 

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,6 +20,7 @@
 #include "base/fd.h"
 #include "base/parse.h"
 #include "base/scoped.h"
+#include "box/syscalls.h"
 
 /* Far above what distributions, systemd and subuid ranges use, below what overflows an int. */
 #define UID_FIRST     1900000000u
@@ -269,10 +269,10 @@ static bool is_root_of_host(void)
 int power_gain(struct power *out, struct error *err)
 {
     struct power power = {0};
-    bool is_root = is_root_of_host();
     if (geteuid() == 0 && has_capabilities() && find_ids(&power, err) < 0)
         return -1;
     if (power.uid_count == 0) {
+        bool is_root = is_root_of_host();
         power.is_rootless = true;
         if (enter_user_ns(err) < 0 || find_ids(&power, err) < 0)
             return -1;
@@ -286,7 +286,7 @@ int power_gain(struct power *out, struct error *err)
             return -1;
         }
     }
-    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+    if (unshare(CLONE_NEWNS) < 0 || sys_mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         return error_sys(err, "make a mount namespace");
     *out = power;
     return 0;

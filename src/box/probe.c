@@ -12,7 +12,6 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -104,17 +103,18 @@ static int try_uid(struct trial *t)
 static int try_root(struct trial *t)
 {
     (void)t;
-    if (unshare(CLONE_NEWNS) < 0 || mount("none", "/tmp", "tmpfs", 0, "size=64k") < 0)
+    if (unshare(CLONE_NEWNS) < 0 || sys_mount("none", "/tmp", "tmpfs", 0, "size=64k") < 0)
         return errno;
-    return chdir("/tmp") < 0 || sys_pivot_root(".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ? errno
-                                                                                             : 0;
+    return chdir("/tmp") < 0 || sys_pivot_root(".", ".") < 0 || sys_umount2(".", MNT_DETACH) < 0
+               ? errno
+               : 0;
 }
 
 static int mount_proc_in_child(void)
 {
     return unshare(CLONE_NEWNS) < 0 ||
-                   mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC,
-                         "hidepid=invisible,subset=pid") < 0
+                   sys_mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC,
+                             "hidepid=invisible,subset=pid") < 0
                ? errno
            : access("/proc/sys", F_OK) == 0 ? DID_NOT_BITE
                                             : 0;
@@ -137,7 +137,8 @@ static int try_disk(struct trial *t)
 {
     (void)t;
     static const char block[128 * KIB];
-    if (unshare(CLONE_NEWNS) < 0 || mount("none", "/tmp", "tmpfs", 0, "size=64k,nr_inodes=8") < 0)
+    if (unshare(CLONE_NEWNS) < 0 ||
+        sys_mount("none", "/tmp", "tmpfs", 0, "size=64k,nr_inodes=8") < 0)
         return errno;
     scoped_fd int fd = open("/tmp/full", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0)

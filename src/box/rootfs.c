@@ -18,7 +18,7 @@
 static int set_flags(int fd, uint64_t flags)
 {
     struct mount_attr attr = {.attr_set = flags};
-    return mount_setattr(fd, "", AT_EMPTY_PATH, &attr, sizeof(attr));
+    return sys_mount_setattr(fd, &attr);
 }
 
 struct setting {
@@ -30,22 +30,22 @@ struct setting {
 static int make_mount(const char *type, const struct setting *settings, size_t count,
                       unsigned flags)
 {
-    scoped_fd int fs = fsopen(type, FSOPEN_CLOEXEC);
+    scoped_fd int fs = sys_fsopen(type, FSOPEN_CLOEXEC);
     if (fs < 0)
         return -1;
     for (size_t i = 0; i < count; i++) {
         unsigned how = settings[i].value ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG;
-        if (fsconfig(fs, how, settings[i].key, settings[i].value, 0) < 0)
+        if (sys_fsconfig(fs, how, settings[i].key, settings[i].value) < 0)
             return -1;
     }
-    if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+    if (sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL) < 0)
         return -1;
-    return fsmount(fs, FSMOUNT_CLOEXEC, flags);
+    return sys_fsmount(fs, FSMOUNT_CLOEXEC, flags);
 }
 
 static int attach(int mount_fd, int dir_fd, const char *path)
 {
-    return move_mount(mount_fd, "", dir_fd, path, MOVE_MOUNT_F_EMPTY_PATH);
+    return sys_move_mount(mount_fd, dir_fd, path);
 }
 
 /* --- before the clone ------------------------------------------------------------------------ */
@@ -91,7 +91,7 @@ static int make_storage(uint64_t disk_bytes, uint64_t inodes, uid_t owner, struc
 int rootfs_prepare_image(struct rootfs *root, int veil_fd, struct error *err)
 {
     scoped_fd int image =
-        open_tree(veil_fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+        sys_open_tree(veil_fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     if (image < 0)
         return error_sys(err, "clone image mount");
     if (set_flags(image, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV) < 0)
@@ -135,7 +135,7 @@ static int bind_device(int dev_fd, const char *name)
 {
     char path[32];
     snprintf(path, sizeof(path), "/dev/%s", name);
-    scoped_fd int node = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    scoped_fd int node = sys_open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     if (node < 0 ||
         set_flags(node, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC) < 0 ||
         mknodat(dev_fd, name, S_IFREG | 0666, 0) < 0)
@@ -197,8 +197,8 @@ static int mount_stores(const struct rootfs *root)
         return -1;
     for (size_t i = 0; i < ARRAY_LEN(stores); i++) {
         for (const char *const *at = stores[i].seen_at; *at; at++) {
-            scoped_fd int fd =
-                open_tree(root->storage_fd, stores[i].name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+            scoped_fd int fd = sys_open_tree(root->storage_fd, stores[i].name,
+                                             OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
             if (fd < 0 || attach(fd, root->image_fd, *at) < 0)
                 return -1;
         }
@@ -211,7 +211,7 @@ static int make_root(int root_fd)
     if (fchdir(root_fd) < 0)
         return -1;
     /* Old and new root on one directory: then the old one is on top, and is let go. */
-    if (sys_pivot_root(".", ".") < 0 || umount2(".", MNT_DETACH) < 0)
+    if (sys_pivot_root(".", ".") < 0 || sys_umount2(".", MNT_DETACH) < 0)
         return -1;
     return chdir("/");
 }
@@ -235,7 +235,7 @@ int rootfs_enter(const struct rootfs *root, const char **step)
 {
     umask(0);
     *step = "make mounts private";
-    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+    if (sys_mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         return -1;
     *step = "mount image";
     if (attach(root->image_fd, AT_FDCWD, STAGE) < 0)

@@ -21,6 +21,7 @@
 #include "box/caps.h"
 #include "box/landlock.h"
 #include "box/seccomp.h"
+#include "box/syscalls.h"
 #include "wire/guest.h"
 
 #define ANSWER_WAIT_MS 10000
@@ -126,11 +127,11 @@ int seal_step_loopback(struct seal *s)
 static int lower_limit(int resource, rlim_t value)
 {
     struct rlimit now;
-    if (getrlimit((__rlimit_resource_t)resource, &now) < 0)
+    if (getrlimit(resource, &now) < 0)
         return -1;
     rlim_t capped = MIN(value, now.rlim_max); /* raising a hard limit takes a capability */
     const struct rlimit limit = {capped, capped};
-    return setrlimit((__rlimit_resource_t)resource, &limit);
+    return setrlimit(resource, &limit);
 }
 
 int seal_step_rlimits(struct seal *s)
@@ -291,7 +292,7 @@ int seal_step_fds(struct seal *s)
         (has_channel && dup3(channel, SEAL_CHANNEL_FD, O_CLOEXEC) < 0))
         return -1;
     s->report_fd = SEAL_REPORT_FD;
-    return close_range(has_channel ? SEAL_CHANNEL_FD + 1 : SEAL_CHANNEL_FD, ~0u, 0);
+    return sys_close_range(has_channel ? SEAL_CHANNEL_FD + 1 : SEAL_CHANNEL_FD, ~0u);
 }
 
 int seal_step_seccomp(struct seal *s)

@@ -121,7 +121,7 @@ static int settle_inside(struct seal *s)
     s->step = "kernel: file descriptors";
     if (dup3(SEAL_CHANNEL_FD, KERNEL_CHANNEL_FD, O_CLOEXEC) < 0)
         return -1;
-    return close_range(KERNEL_CHANNEL_FD + 1, ~0u, 0);
+    return sys_close_range(KERNEL_CHANNEL_FD + 1, ~0u);
 }
 
 /* A sandbox may be made in advance: nothing is in it until somebody wants it. */

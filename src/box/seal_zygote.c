@@ -77,7 +77,7 @@ static int step_fds(struct seal *s)
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0)
         return -1;
-    return close_range(ZYGOTE_FD_END, ~0u, 0);
+    return sys_close_range(ZYGOTE_FD_END, ~0u);
 }
 
 /* No flag that changes what a program sees: children of the zygote are what users get. */

@@ -10,6 +10,7 @@
 #include <linux/audit.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -31,18 +32,61 @@ struct range {
     const struct seccomp_rule *rule; /* when the answer depends on arguments */
 };
 
+/* The filter is written from its end to its start, so that all a jump can lead to is there already.
+ * A label is a place counted from the end. Nothing falls through but a load into its test. */
 struct compiler {
-    struct sock_filter *filter;
+    struct sock_filter *filter; /* SECCOMP_FILTER_MAX of them, filled from the last */
     size_t len;
     struct range ranges[NUMBERS_MAX];
     size_t range_count;
 };
 
-static size_t emit(struct compiler *c, uint16_t code, uint32_t k, uint8_t jt, uint8_t jf)
+#define REACH 250 /* what a conditional jump spans, less some room for what comes between */
+
+static size_t emit(struct compiler *c, uint16_t code, uint32_t k, size_t yes, size_t no)
 {
     BUG_ON(c->len >= SECCOMP_FILTER_MAX);
-    c->filter[c->len] = (struct sock_filter){code, jt, jf, k};
-    return c->len++;
+    c->len++;
+    c->filter[SECCOMP_FILTER_MAX - c->len] =
+        (struct sock_filter){code, (uint8_t)yes, (uint8_t)no, k};
+    return c->len;
+}
+
+static const struct sock_filter *at(const struct compiler *c, size_t label)
+{
+    return &c->filter[SECCOMP_FILTER_MAX - label];
+}
+
+/* The nearest place that gives this answer, a new one if none is in reach. */
+static size_t emit_answer(struct compiler *c, uint32_t answer)
+{
+    for (size_t label = c->len; label > 0 && c->len - label < REACH; label--) {
+        if (at(c, label)->code == (BPF_RET | BPF_K) && at(c, label)->k == answer)
+            return label;
+    }
+    return emit(c, BPF_RET | BPF_K, answer, 0, 0);
+}
+
+/* A place in reach that leads to `label`. */
+static size_t emit_near(struct compiler *c, size_t label)
+{
+    if (c->len - label < REACH)
+        return label;
+    if (at(c, label)->code == (BPF_RET | BPF_K))
+        return emit_answer(c, at(c, label)->k);
+    return emit(c, BPF_JMP | BPF_JA, (uint32_t)(c->len - label), 0, 0);
+}
+
+static size_t emit_branch(struct compiler *c, uint16_t test, uint32_t k, size_t yes, size_t no)
+{
+    yes = emit_near(c, yes);
+    no = emit_near(c, no);
+    return emit(c, BPF_JMP | test | BPF_K, k, c->len - yes, c->len - no);
+}
+
+static size_t emit_load(struct compiler *c, size_t offset)
+{
+    return emit(c, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset, 0, 0);
 }
 
 static uint32_t answer_errno(int error)
@@ -91,49 +135,43 @@ static void find_ranges(struct compiler *c, bool has_memory_cgroup)
     }
 }
 
-/* All tests of a case, or on to the next case. */
-static void emit_case(struct compiler *c, const struct seccomp_case *sc, uint32_t answer)
+/* When all tests of the case hold to `yes`, else to `no`. */
+static size_t emit_case(struct compiler *c, const struct seccomp_case *sc, size_t yes, size_t no)
 {
-    for (uint8_t i = 0; i < sc->count; i++) {
+    for (uint8_t i = sc->count; i-- > 0;) {
         const struct seccomp_test *t = &sc->tests[i];
-        uint8_t left =
-            (uint8_t)(sc->count - i - 1); /* tests behind this one, 3 instructions each */
         size_t word = 2 * (size_t)t->arg + t->is_upper; /* both machines are little-endian */
-        emit(c, BPF_LD | BPF_W | BPF_ABS,
-             (uint32_t)(offsetof(struct seccomp_data, args) + word * sizeof(uint32_t)), 0, 0);
-        emit(c, BPF_ALU | BPF_AND | BPF_K, t->mask, 0, 0);
-        emit(c, BPF_JMP | BPF_JEQ | BPF_K, t->value, 0, (uint8_t)(3 * left + 1));
+        emit_branch(c, BPF_JEQ, t->value, yes, no);
+        if (t->mask != UINT32_MAX)
+            emit(c, BPF_ALU | BPF_AND | BPF_K, t->mask, 0, 0);
+        yes = emit_load(c, offsetof(struct seccomp_data, args) + word * sizeof(uint32_t));
     }
-    emit(c, BPF_RET | BPF_K, answer, 0, 0);
+    return yes;
 }
 
-static void emit_leaf(struct compiler *c, const struct range *r)
+static size_t emit_leaf(struct compiler *c, const struct range *r)
 {
-    if (!r->rule) {
-        emit(c, BPF_RET | BPF_K, r->answer, 0, 0);
-        return;
-    }
+    if (!r->rule)
+        return emit_answer(c, r->answer);
     bool allows = r->rule->action == SECCOMP_ALLOW_CASES;
     uint32_t refused = answer_errno(r->rule->error);
-    for (size_t i = 0; i < r->rule->case_count; i++)
-        emit_case(c, &r->rule->cases[i], allows ? SECCOMP_RET_ALLOW : refused);
-    emit(c, BPF_RET | BPF_K, allows ? refused : SECCOMP_RET_ALLOW, 0, 0);
+    size_t next = emit_answer(c, allows ? refused : SECCOMP_RET_ALLOW);
+    for (size_t i = r->rule->case_count; i-- > 0;) {
+        size_t hit = emit_answer(c, allows ? SECCOMP_RET_ALLOW : refused);
+        next = emit_case(c, &r->rule->cases[i], hit, next);
+    }
+    return next;
 }
 
-/* The recursion is as deep as the logarithm of a constant table. The jump over the lower half can
- * be longer than a conditional jump reaches, hence the unconditional one. */
-static void emit_search(struct compiler *c, size_t first, size_t count)
+/* The recursion is as deep as the logarithm of a constant table. */
+static size_t emit_search(struct compiler *c, size_t first, size_t count)
 {
-    if (count == 1) {
-        emit_leaf(c, &c->ranges[first]);
-        return;
-    }
+    if (count == 1)
+        return emit_leaf(c, &c->ranges[first]);
     size_t half = count / 2;
-    emit(c, BPF_JMP | BPF_JGE | BPF_K, c->ranges[first + half].first, 0, 1);
-    size_t jump = emit(c, BPF_JMP | BPF_JA, 0, 0, 0);
-    emit_search(c, first, half);
-    c->filter[jump].k = (uint32_t)(c->len - jump - 1);
-    emit_search(c, first + half, count - half);
+    size_t upper = emit_search(c, first + half, count - half);
+    size_t lower = emit_search(c, first, half);
+    return emit_branch(c, BPF_JGE, c->ranges[first + half].first, upper, lower);
 }
 
 size_t seccomp_compile(struct sock_filter filter[SECCOMP_FILTER_MAX], bool has_memory_cgroup)
@@ -141,15 +179,15 @@ size_t seccomp_compile(struct sock_filter filter[SECCOMP_FILTER_MAX], bool has_m
     struct compiler c = {.filter = filter};
     find_ranges(&c, has_memory_cgroup);
 
-    emit(&c, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), 0, 0);
-    emit(&c, BPF_JMP | BPF_JEQ | BPF_K, NATIVE_ARCH, 1, 0);
-    emit(&c, BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS, 0, 0);
-    emit(&c, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
+    size_t search = emit_search(&c, 0, c.range_count);
     /* x32 calls carry a bit of their own; like every number that is too high they are unknown. */
-    emit(&c, BPF_JMP | BPF_JGE | BPF_K, NUMBERS_MAX, 0, 1);
-    emit(&c, BPF_RET | BPF_K, answer_errno(ENOSYS), 0, 0);
     _Static_assert(NUMBERS_MAX < X32_BIT, "x32 calls are above every number of ours");
-    emit_search(&c, 0, c.range_count);
+    emit_branch(&c, BPF_JGE, NUMBERS_MAX, emit_answer(&c, answer_errno(ENOSYS)), search);
+    size_t number = emit_load(&c, offsetof(struct seccomp_data, nr));
+    size_t alien = emit_answer(&c, SECCOMP_RET_KILL_PROCESS);
+    emit_branch(&c, BPF_JEQ, NATIVE_ARCH, number, alien);
+    emit_load(&c, offsetof(struct seccomp_data, arch));
+    memmove(filter, filter + SECCOMP_FILTER_MAX - c.len, c.len * sizeof(*filter));
     return c.len;
 }
 

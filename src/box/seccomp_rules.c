@@ -4,12 +4,12 @@
  * back quietly where they have a fallback, else EPERM. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <asm/ioctls.h>
+#include <asm/unistd.h>
 #include <errno.h>
 #include <linux/prctl.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 
 #include "box/seccomp.h"
 
@@ -128,27 +128,27 @@ static const struct seccomp_case personality_plain[] = {ONE(0, ALL, 0), ONE(0, A
 
 #define ALLOW(call)                                                                                \
     {                                                                                              \
-#call, SYS_##call, SECCOMP_ALLOW, 0, NULL, NULL, 0                                         \
+#call, __NR_##call, SECCOMP_ALLOW, 0, NULL, NULL, 0                                        \
     }
 #define COUNTED(call, why)                                                                         \
     {                                                                                              \
-#call, SYS_##call, SECCOMP_ALLOW_COUNTED, ENOSYS, why, NULL, 0                             \
+#call, __NR_##call, SECCOMP_ALLOW_COUNTED, ENOSYS, why, NULL, 0                            \
     }
 #define REFUSE_IF_UNCOUNTED(call, list, error, why)                                                \
     {                                                                                              \
-#call, SYS_##call, SECCOMP_REFUSE_CASES_UNCOUNTED, error, why, list, ARRAY_LEN(list)       \
+#call, __NR_##call, SECCOMP_REFUSE_CASES_UNCOUNTED, error, why, list, ARRAY_LEN(list)      \
     }
 #define REFUSE(call, error, why)                                                                   \
     {                                                                                              \
-#call, SYS_##call, SECCOMP_REFUSE, error, why, NULL, 0                                     \
+#call, __NR_##call, SECCOMP_REFUSE, error, why, NULL, 0                                    \
     }
 #define ALLOW_IF(call, list, error, why)                                                           \
     {                                                                                              \
-#call, SYS_##call, SECCOMP_ALLOW_CASES, error, why, list, ARRAY_LEN(list)                  \
+#call, __NR_##call, SECCOMP_ALLOW_CASES, error, why, list, ARRAY_LEN(list)                 \
     }
 #define REFUSE_IF(call, list, error, why)                                                          \
     {                                                                                              \
-#call, SYS_##call, SECCOMP_REFUSE_CASES, error, why, list, ARRAY_LEN(list)                 \
+#call, __NR_##call, SECCOMP_REFUSE_CASES, error, why, list, ARRAY_LEN(list)                \
     }
 
 const struct seccomp_rule seccomp_rules[] = {

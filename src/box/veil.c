@@ -18,7 +18,7 @@
 
 int veil_prepare(struct error *err)
 {
-    if (mount("none", PLACE, "tmpfs", MS_NOSUID | MS_NODEV, "size=64k,mode=0755") < 0 ||
+    if (sys_mount("none", PLACE, "tmpfs", MS_NOSUID | MS_NODEV, "size=64k,mode=0755") < 0 ||
         mkdir(PLACE "/image", 0755) < 0 || mkdir(PLACE "/none", 0755) < 0 ||
         mkdir(PLACE "/veils", 0755) < 0)
         return error_sys(err, "prepare mounts");
@@ -28,12 +28,12 @@ int veil_prepare(struct error *err)
 /* With the tree at /tmp/image. `userxattr` is what unprivileged overlays need, and harmless. */
 static int make_overlay(void)
 {
-    scoped_fd int fs = fsopen("overlay", FSOPEN_CLOEXEC);
-    if (fs < 0 || fsconfig(fs, FSCONFIG_SET_STRING, "lowerdir", LOWER, 0) < 0 ||
-        fsconfig(fs, FSCONFIG_SET_FLAG, "userxattr", NULL, 0) < 0 ||
-        fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+    scoped_fd int fs = sys_fsopen("overlay", FSOPEN_CLOEXEC);
+    if (fs < 0 || sys_fsconfig(fs, FSCONFIG_SET_STRING, "lowerdir", LOWER) < 0 ||
+        sys_fsconfig(fs, FSCONFIG_SET_FLAG, "userxattr", NULL) < 0 ||
+        sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL) < 0)
         return -1;
-    return fsmount(fs, FSMOUNT_CLOEXEC, SEALED);
+    return sys_fsmount(fs, FSMOUNT_CLOEXEC, SEALED);
 }
 
 /* A mount can be cloned only while it is attached somewhere in our namespace. */
@@ -42,20 +42,20 @@ static int attach_veil(int fd)
     char path[] = PLACE "/veils/XXXXXX";
     if (!mkdtemp(path))
         return -1;
-    return move_mount(fd, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH);
+    return sys_move_mount(fd, AT_FDCWD, path);
 }
 
 int veil_new(int *out, int tree_fd, struct error *err)
 {
     struct mount_attr attr = {.attr_set = SEALED};
     scoped_fd int tree =
-        open_tree(tree_fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    if (tree < 0 || mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
+        sys_open_tree(tree_fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (tree < 0 || sys_mount_setattr(tree, &attr) < 0)
         return error_sys(err, "clone image mount");
     /* The last tree's: its overlay holds it by itself. Not detached right away, since that waits
      * for the kernel's readers, and most spawners serve one image. */
-    umount2(PLACE "/image", MNT_DETACH);
-    if (move_mount(tree, "", AT_FDCWD, PLACE "/image", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+    sys_umount2(PLACE "/image", MNT_DETACH);
+    if (sys_move_mount(tree, AT_FDCWD, PLACE "/image") < 0)
         return error_sys(err, "attach image mount");
     scoped_fd int overlay = make_overlay();
     int *veil = overlay >= 0 ? &overlay : &tree;
@@ -69,6 +69,6 @@ void veil_free(int fd)
 {
     char path[32];
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    umount2(path, MNT_DETACH);
+    sys_umount2(path, MNT_DETACH);
     close(fd);
 }

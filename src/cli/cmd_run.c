@@ -313,13 +313,14 @@ static const int watched_signals[] = {SIGINT, SIGTERM, SIGHUP};
 static int open_native(struct run *r, struct error *err)
 {
     signal(SIGPIPE, SIG_IGN);
-    if (loop_open(&r->loop, err) < 0)
+    if (loop_open(&r->loop, err) < 0 ||
+        native_open(&r->spawner, r->cli, r->loop, on_hello, on_event, r, err) < 0)
         return -1;
     for (size_t i = 0; i < ARRAY_LEN(watched_signals); i++) {
         if (loop_signal_new(&r->signals[i], r->loop, watched_signals[i], on_signal, r, err) < 0)
             return -1;
     }
-    return native_open(&r->spawner, r->cli, r->loop, on_hello, on_event, r, err);
+    return 0;
 }
 
 static void close_native(struct run *r)

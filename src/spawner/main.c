@@ -23,6 +23,7 @@
 #include "base/scoped.h"
 #include "box/memwatch.h"
 #include "box/probe.h"
+#include "box/relro.h"
 #include "spawner/sandbox.h"
 #include "spawner/zygote.h"
 #include "wire/guest.h"
@@ -222,8 +223,7 @@ static void op_thaw(struct spawner *s, const struct spawn_message *m, struct san
 static void op_destroy(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
 {
     (void)s;
-    sandbox_read_stats(sb, &sb->last);
-    sandbox_end(sb);
+    sandbox_end(sb); /* its last counters are read when it is reaped */
     sb->destroy_serial = m->serial;
 }
 
@@ -571,7 +571,9 @@ static void sweep_once(struct spawner *s)
     if (s->has_swept || s->is_broken || (!is_idle && !s->is_stopping))
         return;
     s->has_swept = true;
-    host_sweep(&s->host);
+    /* The one of a single run is not worth a look at every name. */
+    if (s->count != 1 || !cgroup_tree_holds_one(&s->host.cgroups, s->sandboxes->tree))
+        host_sweep(&s->host);
 }
 
 static void turn(struct spawner *s, int signal_fd)
@@ -719,6 +721,8 @@ static int serve(struct spawner *s, const struct host_options *options)
 
 int main(int argc, char **argv)
 {
+    if (relro_protect() < 0)
+        return EXIT_MISUSE;
     struct host_options options = {0};
     struct option_set set;
     struct spawner *s = xcalloc(1, sizeof(*s));

@@ -221,10 +221,11 @@ static void free_sandbox(struct sandbox *sb)
 
 enum kind { KIND_COLD, KIND_SHELL, KIND_WARM };
 
-static int check_request(const struct host *host, const struct spawn_create *r,
+static int check_request(const struct host *host, const struct spawn_create *r, enum kind kind,
                          struct spawn_failure *failure)
 {
-    if (r->flags & ~(uint32_t)(SPAWN_ALLOW_DEGRADED | SPAWN_UNCOUNTED))
+    uint32_t known = SPAWN_ALLOW_DEGRADED | (kind == KIND_COLD ? SPAWN_UNCOUNTED : 0u);
+    if (r->flags & ~known)
         return fail(failure, ERROR_INVALID, 0, -1, "flags");
     if (check_limits(host, &r->limits, failure) < 0 || check_layers(host, r->flags, failure) < 0)
         return -1;
@@ -270,7 +271,7 @@ static int create(struct sandbox **out, struct host *host, const struct spawn_cr
                   struct spawn_failure *failure)
 {
     struct error err;
-    if (check_request(host, r, failure) < 0)
+    if (check_request(host, r, kind, failure) < 0)
         return -1;
     struct sandbox *sb = xcalloc(1, sizeof(*sb));
     sb->shell = shell;
@@ -407,7 +408,7 @@ int sandbox_on_report(struct sandbox *sb, struct spawn_failure *failure)
 
 void sandbox_set_baseline(struct sandbox *sb)
 {
-    cgroup_read_stats(&sb->cgroup, sb->tree, &sb->baseline);
+    sb->baseline_cpu_us = cgroup_read_cpu_us(&sb->cgroup, sb->tree);
 }
 
 /* --- looking --------------------------------------------------------------------------------- */
@@ -421,7 +422,7 @@ void sandbox_read_stats(struct sandbox *sb, struct spawn_stats *out)
     struct spawn_stats s = {.memory_peak_bytes = sb->memory_seen_bytes};
     struct statfs fs;
     cgroup_read_stats(&sb->cgroup, sb->tree, &s);
-    s.cpu_us -= MIN(s.cpu_us, sb->baseline.cpu_us);
+    s.cpu_us -= MIN(s.cpu_us, sb->baseline_cpu_us);
     if (sb->killed_for_memory)
         s.oom_kills++;
     if (fstatfs(sb->root.storage_fd, &fs) == 0) {

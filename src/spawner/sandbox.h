@@ -40,11 +40,11 @@ struct sandbox {
     int64_t deadline_ns;
     int64_t seal_deadline_ns; /* for the zygote that makes it */
     bool lifetime_over;
-    bool killed_for_memory;      /* by the watch that stands in for a memory cgroup */
-    uint64_t memory_seen_bytes;  /* its highest sum */
-    struct spawn_stats baseline; /* when it was sealed */
-    struct spawn_stats last;     /* when it was over */
-    uint32_t destroy_serial;     /* 0: nobody waits for the end */
+    bool killed_for_memory;     /* by the watch that stands in for a memory cgroup */
+    uint64_t memory_seen_bytes; /* its highest sum */
+    uint64_t baseline_cpu_us;   /* when it was sealed */
+    struct spawn_stats last;    /* when it was over */
+    uint32_t destroy_serial;    /* 0: nobody waits for the end */
 };
 
 /* Checks the request, makes everything, clones. The sandbox is SEALING then. On failure *failure

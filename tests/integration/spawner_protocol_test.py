@@ -22,6 +22,7 @@ VERSION, MESSAGE, HEADER = 1, 256, struct.Struct("<IHHQQ")
 BODY = MESSAGE - HEADER.size
 HELLO, CREATE, STATS, KILL, DESTROY, PROBE, PING, EXITED, SEALED, ZYGOTE = range(1, 11)
 REPLY, FAILED = 1, 2
+ALLOW_DEGRADED, UNCOUNTED = 1, 2
 LIMITS = ("memory_bytes", "disk_bytes", "inodes", "cpu_milli", "pids", "open_files", "lifetime_ms")
 CREATE_BODY = struct.Struct("<32sQQQIIIIIIQ")
 FAILURE = struct.Struct("<iii96s")
@@ -220,6 +221,37 @@ def start_sleeper(control):
     assert (verb, value) == (GUEST_STARTED, 0)
 
 
+def test_one_that_is_not_counted_has_its_limits_all_the_same(spawner, digest):
+    made = spawner.create(digest, flags=UNCOUNTED, pids=7)
+    counted = spawner.create(digest)
+    pids = {covetest.uids_of(pid).pop(): pid for pid in covetest.sandboxed()}
+    mine, other = (covetest.groups_of(pids[answer.uids[1]]) for answer in (made, counted))
+    assert {name for name, path in mine.items() if CGROUP_PARENT in path} >= {"memory", "pids", "cpu"} or "" in mine
+    held = [path for path in covetest.sandbox_groups() if path.name == str(made.uids[1] - covetest.SANDBOX_UIDS.start)]
+    full = [path for path in covetest.sandbox_groups() if path.name == str(counted.uids[1] - covetest.SANDBOX_UIDS.start)]
+    assert len(held) <= len(full) and any((path / "pids.max").read_text() == "7\n" for path in held
+                                          if (path / "pids.max").exists())
+    stats = spawner.ask(STATS, made.sandbox).stats
+    assert (stats["is_over"], stats["pids_now"], stats["cpu_us"]) == (0, 1, stats["cpu_us"])
+    assert spawner.ask(DESTROY, made.sandbox).stats["is_over"]
+    assert not any(path.exists() for path in held), "answered when all is gone"
+    spawner.end()
+
+
+def test_its_tables_cannot_be_written(spawner):
+    """What the linker marked read-only after relocation is so, whatever C library it was built with."""
+    listed = subprocess.run(["readelf", "-lW", str(BUILD / "cove-spawner")], capture_output=True, text=True, check=True)
+    relro = next(line.split() for line in listed.stdout.splitlines() if "GNU_RELRO" in line)
+    program = os.path.realpath(BUILD / "cove-spawner")
+    maps = [line.split() for line in open(f"/proc/{spawner.process.pid}/maps") if line.rstrip().endswith(program)]
+    base = min(int(line[0].split("-")[0], 16) for line in maps)
+    start, size = base + int(relro[2], 16), int(relro[5], 16)
+    end = (start + size) & ~0xfff
+    covering = [line for line in maps if int(line[0].split("-")[0], 16) < end and int(line[0].split("-")[1], 16) > start]
+    assert covering and all("w" not in line[1] for line in covering), covering
+    spawner.end()
+
+
 def test_two_sandboxes_share_nothing(spawner, digest):
     made = [spawner.create(digest) for _ in range(2)]
     assert made[0].sandbox != made[1].sandbox
@@ -337,7 +369,7 @@ def test_limits_out_of_range_are_refused(digest, name, value):
 
 
 def test_unknown_flags_of_create_are_refused(spawner, digest):
-    for flags in (2, 4, 1 << 31):
+    for flags in (4, 8, 1 << 31):
         assert spawner.create(digest, flags=flags).failure[0] == INVALID
     spawner.end()
 
