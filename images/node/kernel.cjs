@@ -520,15 +520,30 @@ function stripTypes(code, name) {
     }
     const { spawnSync } = require('node:child_process');
     const options = '--tsconfig-raw={"compilerOptions":{"experimentalDecorators":true,"verbatimModuleSyntax":true}}';
-    const args = ['--loader=ts', '--target=es2022', '--log-level=silent', options];
+    const args = ['--loader=ts', '--target=es2022', '--log-level=error', '--color=false', options];
     const done = spawnSync(ESBUILD, args, { input: code, encoding: 'utf8', maxBuffer: 1 << 28 });
     if (done.status === 0) return done.stdout;
-    const syntax = new SyntaxError(native?.message ?? 'this is not TypeScript');
-    // Node puts the place and the line first, and has no name for the file.
-    const [, place] = /^:(\d+\n[^]*?)\n\nSyntaxError/.exec(native?.stack) ?? [null, '1'];
-    syntax.stack = `${name}:${place}\n\nSyntaxError: ${syntax.message}`;
+    // Node puts the place and the line first, and has no name for the file; esbuild has its own order.
+    const [, place] = /^:(\d+\n[^]*?)\n\nSyntaxError/.exec(native?.stack) ?? [null, null];
+    const [, words, line, column] = /\[ERROR\] (.*)\n\s*<stdin>:(\d+):(\d+)/.exec(done.stderr) ?? [null, 'this is not TypeScript', 1, 0];
+    const syntax = new SyntaxError(native?.message ?? words);
+    const shown = place ?? `${line}\n${code.split('\n')[line - 1]}\n${' '.repeat(column)}^`;
+    syntax.stack = `${name}:${shown}\n\nSyntaxError: ${syntax.message}`;
     throw syntax;
 }
+
+// Where Node itself cannot load TypeScript: the file and its local imports, as one module.
+function bundleTypeScript(what) {
+    const { spawnSync } = require('node:child_process');
+    const path = what.startsWith('file:') ? require('node:url').fileURLToPath(what) : what;
+    const args = ['--bundle', '--platform=node', '--format=esm', '--packages=external', '--target=es2022', '--log-level=error', path];
+    const done = spawnSync(ESBUILD, args, { encoding: 'utf8', maxBuffer: 1 << 28 });
+    if (done.status !== 0) throw new SyntaxError(done.stderr || `${what} cannot be read`);
+    return `data:text/javascript;base64,${Buffer.from(done.stdout).toString('base64')}`;
+}
+
+const importModule = vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER
+    ?? ((what) => import(/^(file:|\.{0,2}\/).*\.[mc]?ts$/.test(what) ? bundleTypeScript(what) : what));
 
 function useTypeScript() {
     if (hasHooks) return;
@@ -570,6 +585,8 @@ const isOwn = () => cell !== null && (origin.getStore() ?? cell) === cell;
 for (const event of ['uncaughtException', 'unhandledRejection']) {
     process.on(event, (error) => {
         if (isOwn() && process.listenerCount(event) === 1) cell.fail(error);
+        // Of no cell's: Node itself fell over what the code has broken, on the way to the next request.
+        else if (cell === null && origin.getStore() === undefined) nativeExit(70);
     });
 }
 
@@ -633,7 +650,7 @@ async function evaluate(code, name, failed) {
     const { script, names, isAsync, hasValue, offset } = prepareOrThrow(source, name);
     const compiled = new Script(script, {
         filename: name, columnOffset: offset,
-        importModuleDynamically: vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER ?? ((what) => import(what)),
+        importModuleDynamically: importModule,
     });
     claim(names);
     names.forEach((item) => declared.add(item));
