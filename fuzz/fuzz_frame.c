@@ -33,31 +33,43 @@ static void check_whole(struct model *model, const struct kernel_frame *f,
 }
 
 /* False when the channel is over. */
-static bool add(struct frame_inbox *inbox, struct model *model, const uint8_t *data, size_t len)
+static bool add_frame(struct frame_inbox *inbox, struct model *model, const char *at, size_t len,
+                      size_t *used)
 {
     struct frame_message m;
     struct kernel_frame f;
     const char *why = NULL;
-    char *datagram = xmalloc(len + (len == 0));
-    memcpy(datagram, data, len);
-    enum frame_answer answer = frame_inbox_add(inbox, datagram, len, &m, &why);
+    enum frame_answer answer = frame_inbox_add(inbox, at, len, used, &m, &why);
     BUG_ON((answer == FRAME_BAD) != (why != NULL));
-    if (answer != FRAME_BAD) {
-        BUG_ON(len < sizeof(f));
-        memcpy(&f, data, sizeof(f));
-        if (!model->is_open) {
-            model->first = f;
-            model->len = 0;
-        }
-        memcpy(model->body + model->len, data + sizeof(f), len - sizeof(f));
-        model->len += len - sizeof(f);
-        model->is_open = f.flags & KERNEL_MORE;
-        BUG_ON(model->is_open != (answer == FRAME_PART));
-        if (answer == FRAME_WHOLE)
-            check_whole(model, &f, &m);
+    if (answer == FRAME_BAD)
+        return false;
+    BUG_ON(*used < sizeof(f) || *used > len);
+    memcpy(&f, at, sizeof(f));
+    if (!model->is_open) {
+        model->first = f;
+        model->len = 0;
     }
+    memcpy(model->body + model->len, at + sizeof(f), *used - sizeof(f));
+    model->len += *used - sizeof(f);
+    model->is_open = f.flags & KERNEL_MORE;
+    BUG_ON(model->is_open != (answer == FRAME_PART));
+    if (answer == FRAME_WHOLE)
+        check_whole(model, &f, &m);
+    return true;
+}
+
+static bool add(struct frame_inbox *inbox, struct model *model, const uint8_t *data, size_t len)
+{
+    char *datagram = xmalloc(len + (len == 0));
+    size_t used = 0, at = 0;
+    bool is_good = true;
+    memcpy(datagram, data, len);
+    do {
+        is_good = add_frame(inbox, model, datagram + at, len - at, &used);
+        at += used;
+    } while (is_good && at < len);
     free(datagram);
-    return answer != FRAME_BAD;
+    return is_good;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

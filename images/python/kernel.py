@@ -265,13 +265,21 @@ class Channel:
             piece = body[at:at + BODY_MAX]
             more = MORE if at + BODY_MAX < len(body) else 0
             self.kept.append(HEADER.pack(len(piece), kind, flags | more, self.generation, 0) + piece)
-        # The value of the last expression can wait for what is told next, mostly DONE: two frames at once
-        # wake the host once.
+        # The value of the last expression can wait for what is told next, mostly DONE: one datagram wakes
+        # the host once.
         if not flags & MAIN or len(body) > BODY_MAX:
             while self.sent < len(self.kept):
-                self.sent += 1  # first: a handler of the code may raise as soon as the frame is out
-                self.socket.send(self.kept[self.sent - 1])
+                self._send_next()
         self.is_open = kind != DONE
+
+    def _send_next(self):
+        """One datagram, of as many frames as go into it."""
+        datagram, end = self.kept[self.sent], self.sent + 1
+        while end < len(self.kept) and len(datagram) + len(self.kept[end]) <= FRAME_MAX:
+            datagram += self.kept[end]
+            end += 1
+        self.sent = end  # first: a handler of the code may raise as soon as the frames are out
+        self.socket.send(datagram)
 
     def done(self, status=0):
         self.send(DONE, STATUS.pack(status))

@@ -29,11 +29,11 @@ static bool is_known(unsigned type)
 }
 
 static const char *find_fault(const struct frame_inbox *inbox, const struct kernel_frame *f,
-                              size_t datagram_len)
+                              size_t left)
 {
     const unsigned known_flags = KERNEL_MORE | KERNEL_FIRST | KERNEL_MAIN;
-    if (f->length != datagram_len - sizeof(*f))
-        return "a frame's length is not that of its datagram";
+    if (f->length > left)
+        return "a frame that is longer than its datagram";
     if (!is_known(f->type))
         return "a frame of an unknown type";
     if (f->flags & ~known_flags || f->reserved != 0)
@@ -63,22 +63,23 @@ static void join(struct frame_inbox *inbox, const struct kernel_frame *f, const 
     inbox->is_open = f->flags & KERNEL_MORE;
 }
 
-enum frame_answer frame_inbox_add(struct frame_inbox *inbox, const void *datagram, size_t len,
-                                  struct frame_message *out, const char **why)
+enum frame_answer frame_inbox_add(struct frame_inbox *inbox, const void *at, size_t len,
+                                  size_t *used, struct frame_message *out, const char **why)
 {
     struct kernel_frame f;
     *why = "a datagram without a frame";
     if (len < sizeof(f))
         return FRAME_BAD;
-    memcpy(&f, datagram, sizeof(f));
-    const char *body = (const char *)datagram + sizeof(f);
-    *why = find_fault(inbox, &f, len);
+    memcpy(&f, at, sizeof(f));
+    const char *body = (const char *)at + sizeof(f);
+    *why = find_fault(inbox, &f, len - sizeof(f));
     if (*why)
         return FRAME_BAD;
     if (is_too_much(inbox, &f)) {
         *why = "more bytes than one request may answer";
         return FRAME_BAD;
     }
+    *used = sizeof(f) + f.length;
     bool is_joined = inbox->is_open || f.flags & KERNEL_MORE;
     if (is_joined) {
         join(inbox, &f, body);

@@ -41,9 +41,10 @@ void frame_inbox_expect(struct frame_inbox *inbox, uint32_t generation);
 
 enum frame_answer { FRAME_PART, FRAME_WHOLE, FRAME_BAD };
 
-/* Takes one datagram. *why is a constant text when it is bad. */
-enum frame_answer frame_inbox_add(struct frame_inbox *inbox, const void *datagram, size_t len,
-                                  struct frame_message *out, const char **why);
+/* Takes the next frame of a datagram, which has one or more, of `len` bytes from `at` on; *used is
+ * its size. *why is a constant text when it is bad. */
+enum frame_answer frame_inbox_add(struct frame_inbox *inbox, const void *at, size_t len,
+                                  size_t *used, struct frame_message *out, const char **why);
 
 /* The last message was used: gives back the memory of its body, which may be much. */
 void frame_inbox_forget(struct frame_inbox *inbox);

@@ -56,25 +56,11 @@ static void close_all(int *fds, size_t count)
 }
 
 /* False when the channel, or the kernel itself, is no more. */
-static bool take_one(struct kernel *k)
+static bool take_frame(struct kernel *k, const char *at, size_t len, size_t *used)
 {
-    static char datagram[KERNEL_FRAME_MAX];
-    int fds[FD_PASS_MAX];
-    size_t count = 0;
-    ssize_t n = fd_recv(k->fd, datagram, sizeof(datagram), fds, &count);
-    /* One that ended with something of ours unread; its last words are still there behind this. */
-    if (n < 0 && errno == ECONNRESET)
-        n = fd_recv(k->fd, datagram, sizeof(datagram), fds, &count);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return false;
-    close_all(fds, count); /* a kernel has none to give */
-    if (n <= 0) {
-        end(k, n < 0 && errno == EMSGSIZE ? "a datagram that is too long" : NULL);
-        return false;
-    }
     struct frame_message m;
     const char *why;
-    switch (frame_inbox_add(&k->inbox, datagram, (size_t)n, &m, &why)) {
+    switch (frame_inbox_add(&k->inbox, at, len, used, &m, &why)) {
     case FRAME_PART:
         return true;
     case FRAME_BAD:
@@ -93,11 +79,35 @@ static bool take_one(struct kernel *k)
     return false;
 }
 
+/* False also when there is nothing more for now. */
+static bool take_datagram(struct kernel *k)
+{
+    static char datagram[KERNEL_FRAME_MAX];
+    int fds[FD_PASS_MAX];
+    size_t count = 0, used = 0;
+    ssize_t n = fd_recv(k->fd, datagram, sizeof(datagram), fds, &count);
+    /* One that ended with something of ours unread; its last words are still there behind this. */
+    if (n < 0 && errno == ECONNRESET)
+        n = fd_recv(k->fd, datagram, sizeof(datagram), fds, &count);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    close_all(fds, count); /* a kernel has none to give */
+    if (n <= 0) {
+        end(k, n < 0 && errno == EMSGSIZE ? "a datagram that is too long" : NULL);
+        return false;
+    }
+    for (size_t at = 0; at < (size_t)n; at += used) {
+        if (!take_frame(k, datagram + at, (size_t)n - at, &used))
+            return false;
+    }
+    return true;
+}
+
 static void on_readable(void *ctx, unsigned events)
 {
     (void)events;
     struct kernel *k = ctx;
-    for (int i = 0; i < READS_PER_TURN && take_one(k); i++)
+    for (int i = 0; i < READS_PER_TURN && take_datagram(k); i++)
         ;
 }
 

@@ -1,9 +1,9 @@
 /* kernel.h - the frames between a host client and a kernel, the program that drives an interpreter
  *
- * docs/PROTOCOL-kernel.md is the whole text. In short: a SOCK_SEQPACKET pair, one frame per
- * datagram, a fixed header and at most KERNEL_BODY_MAX bytes; longer bodies go on in further
- * frames. The kernel shares its process with the tenant's code, so what comes from it is content
- * and never a fact. */
+ * docs/PROTOCOL-kernel.md is the whole text. In short: a SOCK_SEQPACKET pair, whole frames
+ * in each datagram (one to the kernel, one or more from it), a fixed header and at most
+ * KERNEL_BODY_MAX bytes; longer bodies go on in further frames. The kernel shares its process with
+ * the tenant's code, so what comes from it is content and never a fact. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 

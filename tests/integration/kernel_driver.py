@@ -98,6 +98,7 @@ class Kernel:
             os.close(text)
         self.status = None  # as of waitpid, once it is known
         self.ready = None   # what READY said, once it came
+        self.rest = b""     # frames that came with others
 
     def __enter__(self):
         self.wait_ready()
@@ -137,17 +138,21 @@ class Kernel:
                 return whole
 
     def _receive_piece(self, seconds):
-        self.channel.settimeout(seconds)
-        try:
-            data = self.channel.recv(FRAME_MAX + 1)
-        except ConnectionResetError:
-            data = b""
-        if not data:
-            raise Died(f"the kernel has gone: {self.wait()}")
-        length, type, flags, generation, reserved = HEADER.unpack_from(data)
-        assert len(data) == HEADER.size + length and reserved == 0
+        if not self.rest:
+            self.channel.settimeout(seconds)
+            try:
+                self.rest = self.channel.recv(FRAME_MAX + 1)
+            except ConnectionResetError:
+                pass
+            if not self.rest:
+                raise Died(f"the kernel has gone: {self.wait()}")
+            assert len(self.rest) <= FRAME_MAX
+        length, type, flags, generation, reserved = HEADER.unpack_from(self.rest)
+        end = HEADER.size + length
+        assert len(self.rest) >= end and reserved == 0
         assert not flags & ~(MORE | FIRST | MAIN)
-        return Frame(type, flags, generation, data[HEADER.size:])
+        body, self.rest = self.rest[HEADER.size:end], self.rest[end:]
+        return Frame(type, flags, generation, body)
 
     def receive_answer(self, seconds=PATIENCE):
         """All frames up to DONE; those of older generations are dropped."""
@@ -289,7 +294,9 @@ class Execution:
             poller.register(source, select.POLLIN)
         if self.unsent:
             poller.register(self.stdin, select.POLLOUT)
-        events = dict(poller.poll(seconds * 1000))
+        events = dict(poller.poll(0 if self.kernel.rest else seconds * 1000))
+        if self.kernel.rest:
+            events[self.kernel.channel.fileno()] = select.POLLIN
         self._drain()
         if self.stdin in events:
             self._feed()

@@ -103,7 +103,7 @@ class PlainKernel(kernel_driver.Kernel):
 
     def __init__(self, box, argv, program, env=None):
         """`box` has the control socket of a cove-init, and end()."""
-        self.generation, self.ready, self.status, self.box = 0, None, None, box
+        self.generation, self.ready, self.status, self.rest, self.box = 0, None, None, b"", box
         self.control = box.control
         self.control.settimeout(covetest.PATIENCE)
         assert self.hear()[0] == GUEST_READY

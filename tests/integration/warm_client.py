@@ -77,15 +77,14 @@ def execute(channel, code):
     rights = array.array("i", [null, theirs, theirs])
     channel.sendmsg([FRAME.pack(len(code), EXECUTE, 0, 1, 0), code], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
     os.close(theirs)
-    error = None
-    while True:
-        data = channel.recv(70_000)
+    error, kind, data = None, None, b""
+    while kind != DONE:
+        data = data or channel.recv(70_000)
         assert data, "the kernel went away"
-        kind = FRAME.unpack(data[:FRAME.size])[1]
+        length, kind = FRAME.unpack(data[:FRAME.size])[:2]
+        body, data = data[FRAME.size:FRAME.size + length], data[FRAME.size + length:]
         if kind == ERROR:
-            error = json.loads(data[FRAME.size:])
-        if kind == DONE:
-            break
+            error = json.loads(body)
     with open(ours, encoding="utf-8") as output:
         return error or output.read()
 

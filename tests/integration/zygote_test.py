@@ -52,7 +52,7 @@ class Session:
     """The kernel of one sandbox, as its host sees it."""
 
     def __init__(self, answer):
-        self.id, self.generation = answer.sandbox, 0
+        self.id, self.generation, self.rest = answer.sandbox, 0, b""
         self.control, self.channel = (socket.socket(fileno=fd) for fd in answer.fds)
         for one in (self.control, self.channel):
             one.settimeout(PATIENCE)
@@ -60,12 +60,14 @@ class Session:
     def frame(self):
         """Type and body, or None at the end."""
         try:
-            data = self.channel.recv(70_000)
+            self.rest = self.rest or self.channel.recv(70_000)
         except ConnectionResetError:
             return None
-        if not data:
+        if not self.rest:
             return None
-        return FRAME.unpack(data[:FRAME.size])[1], data[FRAME.size:]
+        length, kind = FRAME.unpack(self.rest[:FRAME.size])[:2]
+        body, self.rest = self.rest[FRAME.size:FRAME.size + length], self.rest[FRAME.size + length:]
+        return kind, body
 
     def begin(self, code, stdin=b""):
         """Sends code; answers the pipe with what it prints."""

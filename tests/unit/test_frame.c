@@ -32,10 +32,16 @@ static enum frame_answer add_bytes(struct frame_inbox *inbox, const void *bytes,
                                    struct frame_message *out, const char **why)
 {
     static char *last; /* a message may borrow from it */
+    enum frame_answer answer;
+    size_t used = 0, at = 0;
     free(last);
     last = xmalloc(len + (len == 0));
     memcpy(last, bytes, len);
-    return frame_inbox_add(inbox, last, len, out, why);
+    do {
+        answer = frame_inbox_add(inbox, last + at, len - at, &used, out, why);
+        at += used;
+    } while (answer != FRAME_BAD && at < len);
+    return answer;
 }
 
 static enum frame_answer add(struct frame_inbox *inbox, unsigned type, unsigned flags,
@@ -67,7 +73,7 @@ struct frame_case {
     const char *fault;
 };
 
-#define LENGTH   "a frame's length is not that of its datagram"
+#define LENGTH   "a frame that is longer than its datagram"
 #define TYPE     "a frame of an unknown type"
 #define FLAGS    "a frame with unknown flags"
 #define NOT_DONE "a DONE that is none"
@@ -81,7 +87,6 @@ static const struct frame_case frame_cases[] = {
     {"a READY of no request", {2, KERNEL_READY, 0, 0, 0}, 2, NULL},
     {"an older generation", {2, KERNEL_DATA, 0, ASKED - 1, 0}, 2, NULL},
     {"a DONE", {4, KERNEL_DONE, 0, ASKED, 0}, 4, NULL},
-    {"a length one too short", {4, KERNEL_DATA, 0, ASKED, 0}, 5, LENGTH},
     {"a length one too long", {6, KERNEL_DATA, 0, ASKED, 0}, 5, LENGTH},
     {"a length of 4 GiB", {UINT32_MAX, KERNEL_DATA, 0, ASKED, 0}, 5, LENGTH},
     {"a length that wraps to the right one",
@@ -130,6 +135,42 @@ static void test_frame(void **state)
         assert_int_equal(m.len, row->body_len);
         assert_memory_equal(m.body, body, row->body_len);
     }
+    frame_inbox_release(&inbox);
+}
+
+/* As many as go into one, each as if it had come alone. */
+static void test_several(void **state)
+{
+    (void)state;
+    struct frame_inbox inbox;
+    struct frame_message m;
+    const char *why;
+    char bytes[3 * (sizeof(struct kernel_frame) + 4)];
+    const struct kernel_frame frames[] = {{4, KERNEL_DATA, KERNEL_MORE | KERNEL_MAIN, ASKED, 0},
+                                          {4, KERNEL_DATA, 0, ASKED, 0},
+                                          {4, KERNEL_DONE, 0, ASKED, 0}};
+    const char *bodies[] = {"one ", "two ", "\3\0\0\0"};
+    for (size_t i = 0, at = 0; i < 3; i++, at += sizeof(frames[0]) + 4) {
+        memcpy(bytes + at, &frames[i], sizeof(frames[0]));
+        memcpy(bytes + at + sizeof(frames[0]), bodies[i], 4);
+    }
+    size_t used, at = 0;
+    inbox_open(&inbox);
+    assert_int_equal(frame_inbox_add(&inbox, bytes, sizeof(bytes), &used, &m, &why), FRAME_PART);
+    at += used;
+    assert_int_equal(frame_inbox_add(&inbox, bytes + at, sizeof(bytes) - at, &used, &m, &why),
+                     FRAME_WHOLE);
+    assert_int_equal(m.len, 8);
+    assert_memory_equal(m.body, "one two ", 8);
+    at += used;
+    assert_int_equal(frame_inbox_add(&inbox, bytes + at, sizeof(bytes) - at, &used, &m, &why),
+                     FRAME_WHOLE);
+    assert_int_equal(m.type, KERNEL_DONE);
+    assert_int_equal(at + used, sizeof(bytes));
+
+    /* One byte behind the last one is no frame. */
+    assert_int_equal(frame_inbox_add(&inbox, bytes, 1, &used, &m, &why), FRAME_BAD);
+    assert_string_equal(why, "a datagram without a frame");
     frame_inbox_release(&inbox);
 }
 
@@ -366,6 +407,7 @@ int main(void)
     struct check check = {.count = 0};
     check_rows(&check, frame_cases, test_frame);
     check_one(&check, "a datagram shorter than a frame", test_short);
+    check_one(&check, "several frames in one datagram", test_several);
     check_one(&check, "a body means the same however it is cut", test_cuts);
     check_one(&check, "a body comes byte by byte", test_bytewise);
     check_one(&check, "nothing of a chain is left for the next message", test_after_chain);

@@ -141,7 +141,7 @@ struct fault_case {
 
 static const struct fault_case fault_cases[] = {
     {"one byte", "x", 1, "a datagram without a frame"},
-    {"text", "HTTP/1.1 200 OK\r\n\r\n", 19, "a frame's length is not that of its datagram"},
+    {"text", "HTTP/1.1 200 OK\r\n\r\n", 19, "a frame that is longer than its datagram"},
     {"a request that was never made", "\0\0\0\0\x41\0\0\0\1\0\0\0\0\0\0\0", 16,
      "a frame of a request that was never made"},
 };
