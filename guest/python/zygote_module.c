@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -90,8 +91,27 @@ static PyObject *report(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* randomise(address, size): for the state of a generator whose own code would touch a hundred
+ * pages. */
+static PyObject *randomise(PyObject *self, PyObject *args)
+{
+    (void)self;
+    unsigned long long address;
+    Py_ssize_t size;
+    if (!PyArg_ParseTuple(args, "Kn", &address, &size))
+        return NULL;
+    for (Py_ssize_t at = 0; at < size;) {
+        ssize_t n = getrandom((char *)(uintptr_t)address + at, (size_t)(size - at), 0);
+        if (n < 0 && errno != EINTR)
+            return PyErr_SetFromErrno(PyExc_OSError);
+        at += n > 0 ? n : 0;
+    }
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
     {"serve", serve, METH_NOARGS, "Make sandboxes; returns inside of each."},
+    {"randomise", randomise, METH_VARARGS, "Fill memory with random bytes."},
     {"report", report, METH_VARARGS, "Tell the spawner: ready, or why not."},
     {NULL, NULL, 0, NULL},
 };

@@ -126,6 +126,9 @@ class Interrupts:
         self.theirs = {}          # handlers of the code, which rest while none of it runs
         self.ours = (self.on_interrupt, self.on_rest)  # bound once: compared by identity
         self.calm = None          # all handlers as they were when none of theirs was awake
+        self.mask = None
+
+    def attach(self):
         self.mask = _signal.pthread_sigmask(_signal.SIG_BLOCK, ())
         _signal.signal(_signal.SIGINT, self.ours[0])
 
@@ -213,17 +216,21 @@ class Interrupts:
 class Channel:
     """Frames in and out. Keeps what it sent for the last generation until that is acknowledged."""
 
-    def __init__(self, fd, interrupts):
-        os.set_inheritable(fd, False)
-        self.socket = _socket.socket(fileno=fd)
+    def __init__(self, interrupts):
+        self.socket = None
         self.interrupts = interrupts
         self.lock = _thread.allocate_lock()  # threads of the code may show results
-        self.main_thread = _thread.get_ident()
-        self.pid = getpid()
+        self.main_thread = self.pid = None
         self.generation = 0
         self.is_open = False  # from the begin of a request to its DONE
         self.kept, self.sent = [], 0  # frames, and how many of them went out
         self.buffer = bytearray(FRAME_MAX)  # there even when memory is short
+
+    def attach(self, fd):
+        os.set_inheritable(fd, False)
+        self.socket = _socket.socket(fileno=fd)
+        self.main_thread = _thread.get_ident()
+        self.pid = getpid()
 
     def receive(self):
         """The next whole frame: type, generation, body, descriptors. Ends the kernel at end of file."""
@@ -315,8 +322,26 @@ def output_stream(fd, name, errors):
     return _io.TextIOWrapper(_io.BufferedWriter(raw), "utf-8", errors, None, True)
 
 
+class InputFile(_io.FileIO):
+    """Knows whether anything was read from it."""
+
+    is_read = False
+
+    def readinto(self, buffer):
+        self.is_read = True
+        return super().readinto(buffer)
+
+    def readall(self):
+        self.is_read = True
+        return super().readall()
+
+    def read(self, size=-1):
+        self.is_read = True
+        return super().read(size)
+
+
 def input_stream():
-    raw = _io.FileIO(0, "r", closefd=False)
+    raw = InputFile(0, "r", closefd=False)
     raw.name = "<stdin>"
     return _io.TextIOWrapper(_io.BufferedReader(raw), "utf-8", "surrogateescape")
 
@@ -325,10 +350,37 @@ class Streams:
     """Descriptors 0, 1 and 2, and the objects on them."""
 
     def __init__(self):
-        self.null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+        self.null = -1
         self.spare = ()  # numbers that the code cannot use up, so that the next three can arrive
         self.ours = ()
+        self.input = None
         self.is_stuck = False
+        self.make_early()
+
+    def make_early(self):
+        """Makes the objects before there is an execution: on pipes, as those of one are, since they remember
+        whether they can be rewound."""
+        ends, kept = os.pipe(), [os.dup(fd) for fd in (0, 1, 2)]
+        for fd in (0, 1, 2):
+            dup2(ends[fd > 0], fd)
+        self.make_input()
+        self.make_outputs()
+        for fd, old in enumerate(kept):
+            dup2(old, fd)
+            close(old)
+        for fd in ends:
+            close(fd)
+
+    def make_input(self):
+        self.input = sys.stdin = sys.__stdin__ = input_stream()
+
+    def make_outputs(self):
+        sys.stdout = sys.__stdout__ = output_stream(1, "<stdout>", "surrogateescape")
+        sys.stderr = sys.__stderr__ = output_stream(2, "<stderr>", "backslashreplace")
+        self.ours = (sys.stdout, sys.stderr)
+
+    def attach(self):
+        self.null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         self.disconnect()
 
     def connect(self, fds):
@@ -340,11 +392,18 @@ class Streams:
             dup2(fd, number)
             dup2(self.null, fd, False)
         self.spare = fds
-        sys.stdin = sys.__stdin__ = input_stream()  # a new one: the last may have read ahead
+        if not self.is_unread():
+            self.make_input()  # a new one: the last may have read ahead
         if not self.is_as_left():
-            sys.stdout = sys.__stdout__ = output_stream(1, "<stdout>", "surrogateescape")
-            sys.stderr = sys.__stderr__ = output_stream(2, "<stderr>", "backslashreplace")
-            self.ours = (sys.stdout, sys.stderr)
+            self.make_outputs()
+
+    def is_unread(self):
+        try:
+            raw = self.input.buffer.raw
+            return (sys.stdin is sys.__stdin__ is self.input and type(raw) is InputFile and not raw.is_read
+                    and not self.input.closed and not self.input.__dict__)
+        except (AttributeError, ValueError):  # it has lost its buffer
+            return False
 
     def is_as_left(self):
         """Whether the objects of the last execution are still whole and in their place."""
@@ -906,9 +965,12 @@ def wholeness(code, flags):
 
 
 class Kernel:
-    def __init__(self, channel_fd):
+    """Made before a fork, where there is one, and attached to a channel behind it: what is made there is
+    shared until somebody writes to it."""
+
+    def __init__(self):
         self.interrupts = Interrupts()
-        self.channel = Channel(channel_fd, self.interrupts)
+        self.channel = Channel(self.interrupts)
         self.streams = Streams()
         self.results = Results(self.channel)
         self.figures = Figures(self.results)
@@ -925,12 +987,18 @@ class Kernel:
         self.copier = None  # the extension that makes checkpoints, once one was asked for
         self.requests = {VARIABLES: self.variables, VARIABLE: self.variable,
                          COMPLETE: self.complete, IS_WHOLE: self.is_whole}
+        self.description = self.describe()
         AfterImport({"linecache": self.cells.fill, "matplotlib.pyplot": self.figures.adopt})
+
+    def attach(self, channel_fd):
+        self.interrupts.attach()
+        self.channel.attach(channel_fd)
+        self.streams.attach()
         os.register_at_fork(after_in_child=self.channel.leave)
 
     def serve(self):
         self.channel.begin(0)
-        self.say_ready()
+        self.channel.send(READY, self.description)
         while True:
             kind, generation, body, fds = self.channel.receive()
             if kind == SET:
@@ -943,9 +1011,9 @@ class Kernel:
                 self.channel.begin(generation)
                 self.handle(kind, body, fds)
 
-    def say_ready(self):
+    def describe(self):
         version = ".".join(map(str, sys.version_info[:3]))
-        self.channel.send(READY, to_utf8(to_json({"protocol": PROTOCOL, "language": "python", "version": version})))
+        return to_utf8(to_json({"protocol": PROTOCOL, "language": "python", "version": version}))
 
     def handle(self, kind, body, fds):
         """A request. What goes wrong in the kernel itself, for want of memory perhaps, has a DONE too."""
@@ -1193,7 +1261,7 @@ class Kernel:
         else:
             self.settings, self.loop = [], None  # the loop's descriptors did not come along
             self.channel.revive()
-            self.say_ready()
+            self.channel.send(READY, self.description)
 
     # --- the other requests -----------------------------------------------------------------------
 
@@ -1272,7 +1340,8 @@ def rehearse():
     interrupt = _signal.getsignal(_signal.SIGINT)
     os.register_at_fork = lambda **_: None
     try:
-        kernel = Kernel(theirs.detach())
+        kernel = Kernel()
+        kernel.attach(theirs.detach())
         code = b"def f(x): return [x]\nprint(f(1), 1.5, {'a': f'{2}'})\nf(2)"
         rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, _struct.pack("=3i", null, null, null))]
         ours.sendmsg([HEADER.pack(len(code), EXECUTE, 0, 1, 0), code], rights)
@@ -1293,14 +1362,21 @@ def rehearse():
         ours.close()
 
 
-def serve(channel_fd=CHANNEL_FD):
-    """Speaks on that channel until its other end is closed, and then ends the process."""
+def prepare():
+    """A kernel that has yet to be attached, with all that it needs of the interpreter."""
     own_path[:] = [entry for entry in sys.path if entry]
     sys.path[:] = ["", *own_path]
     sys.argv[:] = [""]
+    return Kernel()
+
+
+def serve(channel_fd=CHANNEL_FD, kernel=None):
+    """Speaks on that channel until its other end is closed, and then ends the process."""
     status = 1
     try:
-        Kernel(channel_fd).serve()
+        kernel = kernel or prepare()
+        kernel.attach(channel_fd)
+        kernel.serve()
     except ConnectionError:
         status = 0
     finally:
