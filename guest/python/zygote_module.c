@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -109,8 +110,27 @@ static PyObject *randomise(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* since Linux 6.1 */
+#endif
+
+/* collapse(address, size): into large pages, where the kernel has them for us. */
+static PyObject *collapse(PyObject *self, PyObject *args)
+{
+    (void)self;
+    unsigned long long address;
+    Py_ssize_t size;
+    if (!PyArg_ParseTuple(args, "Kn", &address, &size))
+        return NULL;
+    void *at = (void *)(uintptr_t)address;
+    bool is_done = madvise(at, (size_t)size, MADV_HUGEPAGE) == 0 &&
+                   madvise(at, (size_t)size, MADV_COLLAPSE) == 0;
+    return PyBool_FromLong(is_done);
+}
+
 static PyMethodDef methods[] = {
     {"serve", serve, METH_NOARGS, "Make sandboxes; returns inside of each."},
+    {"collapse", collapse, METH_VARARGS, "Put memory into large pages."},
     {"randomise", randomise, METH_VARARGS, "Fill memory with random bytes."},
     {"report", report, METH_VARARGS, "Tell the spawner: ready, or why not."},
     {NULL, NULL, 0, NULL},
