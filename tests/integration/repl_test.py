@@ -144,7 +144,7 @@ class Terminal:
         if shell:  # a shell with job control, in which cove is a job
             self.process = subprocess.Popen(["bash", "--norc", "--noprofile", "-i"], stdin=slave, stdout=slave,
                                             stderr=slave, start_new_session=True, preexec_fn=take_terminal,
-                                            env=covetest.environment(**env, PS1="shell$ "))
+                                            env=covetest.environment(cove.home, **env, PS1="shell$ "))
             covetest.started.append(self.process)
             self.send(" ".join(cove.argv("repl", *args)) + "\r")
         else:
