@@ -39,6 +39,7 @@ MORE, FIRST, MAIN = 1, 2, 4
 HEADER = _struct.Struct("<IHHII")
 STATUS = _struct.Struct("<i")
 FRAME_MAX = 65536
+REHEARSALS = 12
 BODY_MAX = FRAME_MAX - HEADER.size
 RIGHTS_SPACE = _socket.CMSG_SPACE(3 * 4)
 
@@ -213,17 +214,21 @@ class Interrupts:
 class Channel:
     """Frames in and out. Keeps what it sent for the last generation until that is acknowledged."""
 
-    def __init__(self, fd, interrupts):
-        os.set_inheritable(fd, False)
-        self.socket = _socket.socket(fileno=fd)
+    def __init__(self, interrupts):
+        self.socket = None
         self.interrupts = interrupts
         self.lock = _thread.allocate_lock()  # threads of the code may show results
-        self.main_thread = _thread.get_ident()
-        self.pid = getpid()
+        self.main_thread = self.pid = 0
         self.generation = 0
         self.is_open = False  # from the begin of a request to its DONE
         self.kept, self.sent = [], 0  # frames, and how many of them went out
         self.buffer = bytearray(FRAME_MAX)  # there even when memory is short
+
+    def open(self, fd):
+        os.set_inheritable(fd, False)
+        self.socket = _socket.socket(fileno=fd)
+        self.main_thread = _thread.get_ident()
+        self.pid = getpid()
 
     def receive(self):
         """The next whole frame: type, generation, body, descriptors. Ends the kernel at end of file."""
@@ -317,11 +322,20 @@ class Streams:
     """Descriptors 0, 1 and 2, and the objects on them."""
 
     def __init__(self):
-        self.null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+        self.null = -1
         self.spare = ()  # numbers that the code cannot use up, so that the next three can arrive
+        self.input = None  # made in advance, for the first execution
         self.ours = ()
         self.is_stuck = False
+
+    def open(self):
+        self.null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         self.disconnect()
+
+    def make_outputs(self):
+        sys.stdout = sys.__stdout__ = output_stream(1, "<stdout>", "surrogateescape")
+        sys.stderr = sys.__stderr__ = output_stream(2, "<stderr>", "backslashreplace")
+        self.ours = (sys.stdout, sys.stderr)
 
     def connect(self, fds):
         if len(fds) != 3 or min(fds) < 3:
@@ -332,11 +346,10 @@ class Streams:
             dup2(fd, number)
             dup2(self.null, fd, False)
         self.spare = fds
-        sys.stdin = sys.__stdin__ = input_stream()  # a new one: the last may have read ahead
+        sys.stdin = sys.__stdin__ = self.input or input_stream()  # a new one: the last may have read ahead
+        self.input = None
         if not self.is_as_left():
-            sys.stdout = sys.__stdout__ = output_stream(1, "<stdout>", "surrogateescape")
-            sys.stderr = sys.__stderr__ = output_stream(2, "<stderr>", "backslashreplace")
-            self.ours = (sys.stdout, sys.stderr)
+            self.make_outputs()
 
     def is_as_left(self):
         """Whether the objects of the last execution are still whole and in their place."""
@@ -898,9 +911,9 @@ def wholeness(code, flags):
 
 
 class Kernel:
-    def __init__(self, channel_fd):
+    def __init__(self):
         self.interrupts = Interrupts()
-        self.channel = Channel(channel_fd, self.interrupts)
+        self.channel = Channel(self.interrupts)
         self.streams = Streams()
         self.results = Results(self.channel)
         self.figures = Figures(self.results)
@@ -915,9 +928,16 @@ class Kernel:
         self.settings = []  # what SET said for the next execution
         self.environment = {}  # what it replaced there
         self.copier = None  # the extension that makes checkpoints, once one was asked for
+        version = ".".join(map(str, sys.version_info[:3]))
+        self.ready = to_utf8(to_json({"protocol": PROTOCOL, "language": "python", "version": version}))
         self.requests = {VARIABLES: self.variables, VARIABLE: self.variable,
                          COMPLETE: self.complete, IS_WHOLE: self.is_whole}
         AfterImport({"linecache": self.cells.fill, "matplotlib.pyplot": self.figures.adopt})
+
+    def open(self, channel_fd):
+        """What belongs to the process that it runs in."""
+        self.channel.open(channel_fd)
+        self.streams.open()
         os.register_at_fork(after_in_child=self.channel.leave)
 
     def serve(self):
@@ -936,8 +956,7 @@ class Kernel:
                 self.handle(kind, body, fds)
 
     def say_ready(self):
-        version = ".".join(map(str, sys.version_info[:3]))
-        self.channel.send(READY, to_utf8(to_json({"protocol": PROTOCOL, "language": "python", "version": version})))
+        self.channel.send(READY, self.ready)
 
     def handle(self, kind, body, fds):
         """A request. What goes wrong in the kernel itself, for want of memory perhaps, has a DONE too."""
@@ -1255,8 +1274,27 @@ def load_extension(name, fd):
     return module
 
 
+prepared = []  # a kernel that was made before the fork: the less a copy writes, the more it shares
+
+
+def prepare():
+    kernel = Kernel()
+    ends = os.pipe()  # the streams look at what they are made on
+    null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+    for number in (0, 1, 2):
+        dup2(ends[number > 0], number)
+    kernel.streams.input = input_stream()
+    kernel.streams.make_outputs()
+    for number in (0, 1, 2):
+        dup2(null, number)
+    for fd in (*ends, null):
+        close(fd)
+    prepared.append(kernel)
+
+
 def rehearse():
-    """One execution for nobody. What the interpreter makes at its first use is there then, before a fork."""
+    """Executions for nobody. What the interpreter makes at the first use is there then, before a fork; and what it learns at
+    later ones it writes into the code, which would be shared no longer."""
     kept = (sys.stdin, sys.stdout, sys.stderr, sys.__stdin__, sys.__stdout__, sys.__stderr__)
     finders, main, register = sys.meta_path[:], sys.modules.get("__main__"), os.register_at_fork
     ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
@@ -1264,14 +1302,16 @@ def rehearse():
     interrupt = _signal.getsignal(_signal.SIGINT)
     os.register_at_fork = lambda **_: None
     try:
-        kernel = Kernel(theirs.detach())
+        kernel = Kernel()
+        kernel.open(theirs.detach())
         code = b"def f(x): return [x]\nprint(f(1), 1.5, {'a': f'{2}'})\nf(2)"
         rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, _struct.pack("=3i", null, null, null))]
-        ours.sendmsg([HEADER.pack(len(code), EXECUTE, 0, 1, 0), code], rights)
-        kernel.channel.begin(1)
-        kind, _, body, fds = kernel.channel.receive()
-        kernel.handle(kind, body, fds)
-        kernel.reply({"a": [1, None]})
+        for generation in range(1, REHEARSALS + 1):
+            ours.sendmsg([HEADER.pack(len(code), EXECUTE, 0, generation, 0), code], rights)
+            kernel.channel.begin(generation)
+            kind, _, body, fds = kernel.channel.receive()
+            kernel.handle(kind, body, fds)
+            kernel.reply({"a": [1, None]})
         kernel.channel.socket.close()
         close(kernel.streams.null)
     finally:
@@ -1283,6 +1323,7 @@ def rehearse():
         BUILTINS.pop("display", None)
         close(null)
         ours.close()
+    prepare()
 
 
 def serve(channel_fd=CHANNEL_FD):
@@ -1292,7 +1333,9 @@ def serve(channel_fd=CHANNEL_FD):
     sys.argv[:] = [""]
     status = 1
     try:
-        Kernel(channel_fd).serve()
+        kernel = prepared.pop() if prepared else Kernel()
+        kernel.open(channel_fd)
+        kernel.serve()
     except ConnectionError:
         status = 0
     finally:
