@@ -6,17 +6,22 @@
  *   create   time from asking for a session to its being ready: cold, forked, and taken from the
  * pool execute  time of one warm execution, back to back: bare, and with artifacts and counters
  *   sustain  fresh session, one execution, close; as many per second as the machine gives
- *   crowd    COUNT live sessions: memory of the machine per session, and whether each still answers
+ *   crowd    COUNT live sessions: memory of the machine per session, whether each still answers,
+ * and what is left when they are gone
  */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/sendfile.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -31,10 +36,13 @@
 #define PARALLEL   4
 #define CODE_FIRST "print(1)"
 
+#define CGROUP_PARENT "cove-bench"
+
 static struct loop *loop;
 static struct spawner_client *spawner;
 static struct pool *pool;
 static struct session_template template;
+static struct capacity *capacity;
 static struct error error;
 
 static void die(const char *what)
@@ -233,6 +241,15 @@ static void open_pool(const char *const *modules, size_t parked, size_t most)
     wait_for_pool(parked);
 }
 
+static void wait_for_warmth(void)
+{
+    struct pool_info info;
+    do {
+        let_run(10);
+        pool_get_info(pool, &info);
+    } while (!info.is_warm);
+}
+
 /* --- measurements ---------------------------------------------------------------------------- */
 
 static void measure_create(size_t count, const char *const *modules)
@@ -249,11 +266,7 @@ static void measure_create(size_t count, const char *const *modules)
     tell_figures("create, cold interpreter", &figures);
 
     open_pool(modules, 0, 0);
-    struct pool_info info;
-    do {
-        let_run(10);
-        pool_get_info(pool, &info);
-    } while (!info.is_warm);
+    wait_for_warmth();
     for (size_t i = 0; i < count; i++) {
         int64_t start = clock_now_ns();
         if (take_session(seat))
@@ -349,50 +362,188 @@ static void measure_sustain(size_t seconds, const char *const *modules)
         (double)done / took, (double)info.missed / (double)info.taken);
 }
 
-static uint64_t available_bytes(void)
+/* --- a crowd --------------------------------------------------------------------------------- */
+
+#define LEAST_AVAILABLE (4 * GIB) /* below, the machine belongs to others */
+#define LOOK_EVERY      50
+#define HICCUPS         20
+
+/* What the whole machine uses; a crowd is the difference of two. */
+static const char *const usage_lines[] = {"MemAvailable:", "Slab:", "PageTables:", "KernelStack:"};
+enum { AVAILABLE, SLAB, PAGE_TABLES, STACKS, GROUPS, USAGE_COUNT };
+
+static const char *const group_files[] = {"/sys/fs/cgroup/memory/" CGROUP_PARENT
+                                          "/memory.usage_in_bytes",
+                                          "/sys/fs/cgroup/" CGROUP_PARENT "/memory.current"};
+
+static void read_usage(double usage[USAGE_COUNT])
 {
     scoped_free char *text = NULL;
-    unsigned long kb = 0;
     if (fd_read_file("/proc/meminfo", &text, 65536, &error) < 0)
         die("meminfo");
-    const char *line = strstr(text, "MemAvailable:");
-    if (line)
-        sscanf(line, "MemAvailable: %lu", &kb);
-    return (uint64_t)kb * 1024;
+    for (size_t i = 0; i < ARRAY_LEN(usage_lines); i++) {
+        const char *line = strstr(text, usage_lines[i]);
+        usage[i] = line ? strtod(line + strlen(usage_lines[i]), NULL) * 1024 : 0;
+    }
+    usage[GROUPS] = 0;
+    for (size_t i = 0; i < ARRAY_LEN(group_files); i++) {
+        scoped_free char *number = NULL;
+        if (fd_read_file(group_files[i], &number, 64, &error) == 0)
+            usage[GROUPS] = strtod(number, NULL);
+    }
 }
 
-static void measure_crowd(size_t count, const char *const *modules)
+static size_t count_fds(const char *process)
+{
+    char path[64];
+    size_t count = 0;
+    snprintf(path, sizeof(path), "/proc/%s/fd", process);
+    DIR *dir = opendir(path);
+    while (dir && readdir(dir))
+        count++;
+    if (dir)
+        closedir(dir);
+    return count;
+}
+
+/* The one child that we have. */
+static void find_spawner(char out[16])
+{
+    scoped_free char *children = NULL;
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", getpid());
+    if (fd_read_file(path, &children, 4096, &error) < 0)
+        die("children");
+    snprintf(out, 16, "%.*s", (int)strcspn(children, " "), children);
+}
+
+/* Processor time of a process, in ms: tells more than the clock does when the machine has other
+ * work. */
+static double cpu_ms(const char *process)
+{
+    scoped_free char *text = NULL;
+    char path[64];
+    unsigned long user = 0, kernel = 0;
+    snprintf(path, sizeof(path), "/proc/%s/stat", process);
+    if (fd_read_file(path, &text, 4096, &error) < 0)
+        die("stat");
+    const char *at = strrchr(text, ')');
+    if (at)
+        sscanf(at, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &kernel);
+    return (double)(user + kernel) * 1000 / (double)sysconf(_SC_CLK_TCK);
+}
+
+/* How long another program of the machine takes to start and end, with the crowd there. */
+static void measure_hiccups(void)
 {
     struct figures figures = {0};
-    open_pool(modules, 1, 1);
-    uint64_t before = available_bytes();
-    int64_t start = clock_now_ns();
+    for (size_t i = 0; i < HICCUPS; i++) {
+        int64_t start = clock_now_ns();
+        pid_t pid;
+        char name[] = "true";
+        if (posix_spawn(&pid, "/bin/true", NULL, NULL, (char *[]){name, NULL}, environ) != 0)
+            die("/bin/true");
+        waitpid(pid, NULL, 0);
+        add_figure(&figures, start);
+    }
+    tell_figures("another program, beside them", &figures);
+}
+
+static void check_machine(void)
+{
+    double usage[USAGE_COUNT];
+    read_usage(usage);
+    if (usage[AVAILABLE] < (double)LEAST_AVAILABLE) {
+        error_set(&error, ERROR_LIMIT, "only %.0f MB are left", usage[AVAILABLE] / 1e6);
+        die("crowd");
+    }
+}
+
+static void gather_crowd(size_t count)
+{
+    struct figures created = {0}, first = {0};
     for (size_t i = 0; i < count; i++) {
+        int64_t start = clock_now_ns();
         take_session(&seats[i]);
         wait_for_state(&seats[i], SESSION_READY);
+        add_figure(&created, start);
+        start = clock_now_ns();
         execute(&seats[i], CODE_FIRST, false);
         wait_for_end(&seats[i]);
+        add_figure(&first, start);
+        if (i % LOOK_EVERY == 0)
+            check_machine();
     }
-    double made = (double)(clock_now_ns() - start) / 1e9;
-    let_run(2000);
-    uint64_t after = available_bytes();
+    tell_figures("create, each of them", &created);
+    tell_figures("first execution in each of them", &first);
+}
+
+static void ask_crowd(size_t count)
+{
+    struct figures figures = {0};
     for (size_t i = 0; i < count; i++) {
-        int64_t began = clock_now_ns();
+        int64_t start = clock_now_ns();
         execute(&seats[i], "import sys; sys.stdout.write('alive')", false);
         wait_for_end(&seats[i]);
-        add_figure(&figures, began);
+        add_figure(&figures, start);
     }
-    printf("{\"what\": \"live sessions\", \"count\": %zu, \"seconds\": %.1f, \"bytes_each\": %.0f, "
-           "\"bytes\": %.0f}\n",
-           count, made, (double)(before - MIN(before, after)) / (double)count,
-           (double)(before - MIN(before, after)));
     tell_figures("execute in each of them", &figures);
+}
+
+static void dismiss_crowd(size_t count, const char *process)
+{
+    int64_t start = clock_now_ns();
+    double cpu = cpu_ms(process);
     for (size_t i = 0; i < count; i++)
         session_close(seats[i].session);
     for (size_t i = 0; i < count; i++) {
         wait_for_state(&seats[i], SESSION_TERMINATED);
         session_free(take_ptr(&seats[i].session));
     }
+    printf("{\"what\": \"close all of them\", \"seconds\": %.1f, \"spawner_cpu_ms_each\": %.3f}\n",
+           (double)(clock_now_ns() - start) / 1e9, (cpu_ms(process) - cpu) / (double)count);
+}
+
+static void measure_crowd(size_t count, const char *const *modules)
+{
+    double before[USAGE_COUNT], after[USAGE_COUNT];
+    char process[16];
+    open_pool(modules, 0, 0);
+    wait_for_warmth();
+    take_session(&seats[0]); /* the first finds nothing in place, and leaves things behind */
+    wait_for_state(&seats[0], SESSION_READY);
+    close_session(&seats[0]);
+    find_spawner(process);
+    read_usage(before);
+    size_t own_fds = count_fds("self"), spawner_fds = count_fds(process);
+    int64_t start = clock_now_ns();
+    double cpu = cpu_ms(process);
+    gather_crowd(count);
+    cpu = cpu_ms(process) - cpu;
+    double seconds = (double)(clock_now_ns() - start) / 1e9, n = (double)count;
+    let_run(2000);
+    read_usage(after);
+    printf("{\"what\": \"live sessions\", \"count\": %zu, \"seconds\": %.1f, \"bytes_each\": %.0f, "
+           "\"groups_each\": %.0f, \"slab_each\": %.0f, \"page_tables_each\": %.0f, "
+           "\"stacks_each\": %.0f, \"fds_each\": %.2f, \"spawner_fds_each\": %.2f, "
+           "\"spawner_cpu_ms_each\": %.3f}\n",
+           count, seconds, (before[AVAILABLE] - after[AVAILABLE]) / n,
+           (after[GROUPS] - before[GROUPS]) / n, (after[SLAB] - before[SLAB]) / n,
+           (after[PAGE_TABLES] - before[PAGE_TABLES]) / n, (after[STACKS] - before[STACKS]) / n,
+           (double)(count_fds("self") - own_fds) / n,
+           (double)(count_fds(process) - spawner_fds) / n, cpu / n);
+    fflush(stdout);
+    ask_crowd(count);
+    measure_hiccups();
+    if (getenv("COVE_HOLD_MS")) /* for a look at them from outside */
+        let_run(strtoul(getenv("COVE_HOLD_MS"), NULL, 10));
+    dismiss_crowd(count, process);
+    let_run(3000); /* the kernel takes network namespaces apart on its own time */
+    read_usage(after);
+    printf("{\"what\": \"left behind\", \"count\": %zu, \"bytes\": %.0f, \"fds\": %zd, "
+           "\"spawner_fds\": %zd}\n",
+           count, before[AVAILABLE] - after[AVAILABLE], (ssize_t)(count_fds("self") - own_fds),
+           (ssize_t)(count_fds(process) - spawner_fds));
 }
 
 /* A session forked from a warm interpreter, which holds an array of COVE_ARRAY_MB. */
@@ -508,11 +659,21 @@ static void load_template(struct runner_kernel *kernel, struct runner_list *runn
                                             .lifetime_ms = 3600 * 1000};
 }
 
+/* Thousands of sessions, each with a few descriptors; the spawner inherits it. */
+static void raise_limits(void)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
+}
+
 static void open_spawner(void)
 {
     static const char *stores[] = {"/var/lib/cove/images", NULL};
     const struct spawner_settings settings = {
-        .program = getenv("COVE_SPAWNER"), .cgroup_parent = "cove-bench", .stores = stores};
+        .program = getenv("COVE_SPAWNER"), .cgroup_parent = CGROUP_PARENT, .stores = stores};
     if (loop_open(&loop, &error) < 0 ||
         spawner_client_open(&spawner, loop, &settings, on_hello, on_event, NULL, &error) < 0)
         die("spawner");
@@ -537,10 +698,14 @@ int main(int argc, char **argv)
     size_t count = strtoul(argv[2], NULL, 10);
     seat_count = MAX(count, (size_t)PARALLEL);
     seats = xcalloc(seat_count, sizeof(*seats));
+    raise_limits();
     signal(SIGPIPE, SIG_IGN);
     json_set_alloc_funcs(xmalloc, free);
     load_template(&kernel, &runners);
     open_spawner();
+    if (capacity_open(&capacity, &(struct capacity_order){0}, &error) < 0)
+        die("capacity");
+    template.capacity = capacity;
     for (size_t i = 0; i < ARRAY_LEN(measurements); i++) {
         if (strcmp(measurements[i].name, argv[1]) == 0)
             measurements[i].measure(count, (const char *const *)argv + 3);
@@ -549,6 +714,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < seat_count; i++)
         session_free(seats[i].session);
     pool_free(pool);
+    capacity_free(capacity);
     runner_kernel_release(&kernel);
     runner_list_release(&runners);
     loop_free(loop);

@@ -53,6 +53,7 @@ PREVIEW_MAX = 200
 VARIABLES_MAX = 1000
 VARIABLES_BYTES_MAX = 256 << 10
 MATCHES_MAX = 200
+REHEARSALS = 12
 CELLS_MAX = 1000  # whose source is kept for tracebacks
 
 LOOK_SECONDS = 0.3   # for the preview of one variable
@@ -1332,7 +1333,8 @@ def load_extension(name, fd):
 
 
 def rehearse():
-    """One execution for nobody. What the interpreter makes at its first use is there then, before a fork."""
+    """Executions for nobody. What the interpreter makes at the first use is there then, before a fork; and what it learns at
+    later ones it writes into the code, which would be shared no longer."""
     kept = (sys.stdin, sys.stdout, sys.stderr, sys.__stdin__, sys.__stdout__, sys.__stderr__)
     finders, main, register = sys.meta_path[:], sys.modules.get("__main__"), os.register_at_fork
     ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
@@ -1344,11 +1346,12 @@ def rehearse():
         kernel.attach(theirs.detach())
         code = b"def f(x): return [x]\nprint(f(1), 1.5, {'a': f'{2}'})\nf(2)"
         rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, _struct.pack("=3i", null, null, null))]
-        ours.sendmsg([HEADER.pack(len(code), EXECUTE, 0, 1, 0), code], rights)
-        kernel.channel.begin(1)
-        kind, _, body, fds = kernel.channel.receive()
-        kernel.handle(kind, body, fds)
-        kernel.reply({"a": [1, None]})
+        for generation in range(1, REHEARSALS + 1):
+            ours.sendmsg([HEADER.pack(len(code), EXECUTE, 0, generation, 0), code], rights)
+            kernel.channel.begin(generation)
+            kind, _, body, fds = kernel.channel.receive()
+            kernel.handle(kind, body, fds)
+            kernel.reply({"a": [1, None]})
         kernel.channel.socket.close()
         close(kernel.streams.null)
     finally:

@@ -35,6 +35,7 @@ int error_set(struct error *err, enum error_code code, const char *fmt, ...)
     err->code = code;
     err->sys_errno = 0;
     err->hint[0] = '\0';
+    err->retry_ms = 0;
     vsnprintf(err->msg, sizeof(err->msg), fmt, args);
     va_end(args);
     return -1;
@@ -77,6 +78,7 @@ int error_sys(struct error *err, const char *fmt, ...)
     err->code = code_of_errno(saved);
     err->sys_errno = saved;
     err->hint[0] = '\0';
+    err->retry_ms = 0;
     errno = saved;
     return -1;
 }

@@ -31,9 +31,10 @@ enum error_code {
 
 struct error {
     enum error_code code;
-    int sys_errno;  /* 0 when no system call failed */
-    char msg[512];  /* "create sandbox: mount '/proc': operation not permitted" */
-    char hint[256]; /* what to do about it; empty when there is nothing to say */
+    int sys_errno;     /* 0 when no system call failed */
+    char msg[512];     /* "create sandbox: mount '/proc': operation not permitted" */
+    char hint[256];    /* what to do about it; empty when there is nothing to say */
+    unsigned retry_ms; /* after which trying again makes sense; 0: nobody knows */
 };
 
 struct error_info {

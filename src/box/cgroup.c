@@ -342,6 +342,27 @@ static void slot_name(unsigned slot, char out[CGROUP_NAME_BYTES])
     snprintf(out, CGROUP_NAME_BYTES, "%u", slot);
 }
 
+/* A file of the group, relative to the tree's directory. */
+static const char *file_name(const struct cgroup *cg, const char *file, char out[CGROUP_NAME_BYTES])
+{
+    snprintf(out, CGROUP_NAME_BYTES, "%u/%s", cg->slot, file);
+    return out;
+}
+
+static bool write_of(const struct cgroup *cg, const struct cgroup_tree *tree,
+                     enum cgroup_controller controller, const char *file, const char *text)
+{
+    char name[CGROUP_NAME_BYTES];
+    return write_file(tree->parent_fd[tree->where[controller]], file_name(cg, file, name), text);
+}
+
+static uint64_t number_of(const struct cgroup *cg, const struct cgroup_tree *tree,
+                          enum cgroup_controller controller, const char *file, const char *key)
+{
+    char name[CGROUP_NAME_BYTES];
+    return read_number(tree->parent_fd[tree->where[controller]], file_name(cg, file, name), key);
+}
+
 /* The limits: what is written where. A row whose file is missing is skipped only when `optional`.
  */
 struct limit_row {
@@ -403,7 +424,7 @@ static int set_limits(const struct cgroup *cg, const struct cgroup_tree *tree,
         if (!cgroup_tree_has(tree, row->controller) || !file)
             continue;
         row->format(limits, value, sizeof(value));
-        if (!write_file(cg->fd[tree->where[row->controller]], file, value) &&
+        if (!write_of(cg, tree, row->controller, file, value) &&
             !(row->optional && (errno == ENOENT || errno == EOPNOTSUPP)))
             return error_sys(err, "set %s to %s", file, value);
     }
@@ -413,21 +434,16 @@ static int set_limits(const struct cgroup *cg, const struct cgroup_tree *tree,
 static bool kill_leftover(const struct cgroup_tree *tree, unsigned slot);
 
 /* False with EEXIST when something of that name is there; what was made then is gone again. */
-static bool make_groups(struct cgroup *cg, const struct cgroup_tree *tree)
+static bool make_groups(const struct cgroup *cg, const struct cgroup_tree *tree)
 {
     char name[CGROUP_NAME_BYTES];
     slot_name(cg->slot, name);
     for (size_t i = 0; i < tree->count; i++) {
         if (mkdirat(tree->parent_fd[i], name, 0755) == 0)
-            cg->fd[i] = openat(tree->parent_fd[i], name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (cg->fd[i] >= 0)
             continue;
         int error = errno;
-        for (size_t made = 0; made < i; made++) {
+        for (size_t made = 0; made < i; made++)
             unlinkat(tree->parent_fd[made], name, AT_REMOVEDIR);
-            close(cg->fd[made]);
-            cg->fd[made] = -1;
-        }
         errno = error;
         return false;
     }
@@ -437,7 +453,7 @@ static bool make_groups(struct cgroup *cg, const struct cgroup_tree *tree)
 int cgroup_create(struct cgroup *cg, const struct cgroup_tree *tree, unsigned slot,
                   const struct spawn_limits *limits, struct error *err)
 {
-    *cg = (struct cgroup){.slot = slot, .fd = {-1, -1, -1, -1, -1}};
+    *cg = (struct cgroup){.slot = slot};
     if (!make_groups(cg, tree) &&
         !(errno == EEXIST && kill_leftover(tree, slot) && make_groups(cg, tree)))
         return error_sys(err, "make cgroup %u", slot);
@@ -448,9 +464,9 @@ int cgroup_create(struct cgroup *cg, const struct cgroup_tree *tree, unsigned sl
     return 0;
 }
 
-static int give(int dir_fd, uid_t owner, struct error *err)
+static int give(int dir_fd, const char *procs, uid_t owner, struct error *err)
 {
-    if (fchownat(dir_fd, "cgroup.procs", owner, (gid_t)-1, AT_SYMLINK_NOFOLLOW) < 0)
+    if (fchownat(dir_fd, procs, owner, (gid_t)-1, AT_SYMLINK_NOFOLLOW) < 0)
         return error_sys(err, "give a cgroup to a zygote");
     return 0;
 }
@@ -471,7 +487,7 @@ int cgroup_tree_nest(struct cgroup_tree *out, const struct cgroup_tree *tree, un
         if (fd < 0)
             return error_sys(err, "make cgroup %u", slot);
         enable_controllers(fd);
-        if (give(fd, owner, err) < 0) {
+        if (give(fd, "cgroup.procs", owner, err) < 0) {
             unlinkat(tree->parent_fd[at], name, AT_REMOVEDIR);
             return -1;
         }
@@ -495,26 +511,32 @@ void cgroup_tree_unnest(struct cgroup_tree *nested, const struct cgroup_tree *tr
 int cgroup_give(const struct cgroup *cg, const struct cgroup_tree *nested, uid_t owner,
                 struct error *err)
 {
+    char name[CGROUP_NAME_BYTES];
     int at = nested->where[CGROUP_UNIFIED];
-    return at < 0 ? 0 : give(cg->fd[at], owner, err);
+    return at < 0 ? 0
+                  : give(nested->parent_fd[at], file_name(cg, "cgroup.procs", name), owner, err);
 }
 
 int cgroup_open_entry(struct cgroup_entry *out, const struct cgroup *cg,
                       const struct cgroup_tree *tree, struct error *err)
 {
     struct cgroup_entry entry = {.into_fd = -1};
+    char name[CGROUP_NAME_BYTES], tasks[CGROUP_NAME_BYTES];
+    slot_name(cg->slot, name);
+    file_name(cg, "tasks", tasks);
     for (size_t i = 0; i < tree->count; i++) {
-        if ((int)i == tree->where[CGROUP_UNIFIED]) {
-            entry.into_fd = cg->fd[i];
-            continue;
-        }
-        int fd = openat(cg->fd[i], "tasks", O_WRONLY | O_CLOEXEC);
+        bool is_v2_tree = (int)i == tree->where[CGROUP_UNIFIED];
+        int fd = openat(tree->parent_fd[i], is_v2_tree ? name : tasks,
+                        (is_v2_tree ? O_RDONLY | O_DIRECTORY : O_WRONLY) | O_CLOEXEC);
         if (fd < 0) {
             error_sys(err, "open the tasks of a cgroup");
             cgroup_entry_release(&entry);
             return -1;
         }
-        entry.tasks_fds[entry.task_count++] = fd;
+        if (is_v2_tree)
+            entry.into_fd = fd;
+        else
+            entry.tasks_fds[entry.task_count++] = fd;
     }
     *out = entry;
     return 0;
@@ -522,6 +544,8 @@ int cgroup_open_entry(struct cgroup_entry *out, const struct cgroup *cg,
 
 void cgroup_entry_release(struct cgroup_entry *entry)
 {
+    scoped_close_fd(&entry->into_fd);
+    entry->into_fd = -1;
     while (entry->task_count > 0)
         close(entry->tasks_fds[--entry->task_count]);
 }
@@ -535,45 +559,37 @@ int cgroup_enter(const struct cgroup_entry *entry)
     return 0;
 }
 
-static int fd_of(const struct cgroup *cg, const struct cgroup_tree *tree,
-                 enum cgroup_controller controller)
-{
-    return tree->where[controller] < 0 ? -1 : cg->fd[tree->where[controller]];
-}
-
 uint64_t cgroup_read_cpu_us(const struct cgroup *cg, const struct cgroup_tree *tree)
 {
     if (cgroup_tree_has(tree, CGROUP_CPUACCT))
-        return read_number(fd_of(cg, tree, CGROUP_CPUACCT), "cpuacct.usage", NULL) / 1000;
+        return number_of(cg, tree, CGROUP_CPUACCT, "cpuacct.usage", NULL) / 1000;
     if (cgroup_tree_has(tree, CGROUP_UNIFIED)) /* cpu.stat is there without the controller */
-        return read_number(fd_of(cg, tree, CGROUP_UNIFIED), "cpu.stat", "usage_usec");
+        return number_of(cg, tree, CGROUP_UNIFIED, "cpu.stat", "usage_usec");
     return 0;
 }
 
 void cgroup_read_stats(const struct cgroup *cg, const struct cgroup_tree *tree,
                        struct spawn_stats *stats)
 {
-    int fd = fd_of(cg, tree, CGROUP_MEMORY);
-    if (fd >= 0 && is_v2(tree, CGROUP_MEMORY)) {
-        stats->memory_peak_bytes = read_number(fd, "memory.peak", NULL);
-        stats->oom_kills = (uint32_t)read_number(fd, "memory.events", "oom_kill");
-    } else if (fd >= 0) {
-        stats->memory_peak_bytes = read_number(fd, "memory.max_usage_in_bytes", NULL);
-        stats->oom_kills = (uint32_t)read_number(fd, "memory.oom_control", "oom_kill");
+    if (cgroup_tree_has(tree, CGROUP_MEMORY)) {
+        bool v2 = is_v2(tree, CGROUP_MEMORY);
+        stats->memory_peak_bytes = number_of(
+            cg, tree, CGROUP_MEMORY, v2 ? "memory.peak" : "memory.max_usage_in_bytes", NULL);
+        stats->oom_kills = (uint32_t)number_of(
+            cg, tree, CGROUP_MEMORY, v2 ? "memory.events" : "memory.oom_control", "oom_kill");
     }
-    fd = fd_of(cg, tree, CGROUP_PIDS);
-    if (fd >= 0) {
-        stats->pids_refused = (uint32_t)read_number(fd, "pids.events", "max");
-        stats->pids_now = (uint32_t)read_number(fd, "pids.current", NULL);
+    if (cgroup_tree_has(tree, CGROUP_PIDS)) {
+        stats->pids_refused = (uint32_t)number_of(cg, tree, CGROUP_PIDS, "pids.events", "max");
+        stats->pids_now = (uint32_t)number_of(cg, tree, CGROUP_PIDS, "pids.current", NULL);
     }
     stats->cpu_us = cgroup_read_cpu_us(cg, tree);
 }
 
 /* Without cgroup.kill (before 5.14) the pid namespace does the work; this is its second hand. Read
  * to the end in pieces: a number that a buffer's end cut short would be another process. */
-static void kill_listed(int dir_fd)
+static bool kill_listed(int dir_fd, const char *procs)
 {
-    scoped_fd int fd = openat(dir_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
+    scoped_fd int fd = openat(dir_fd, procs, O_RDONLY | O_CLOEXEC);
     char text[4096];
     uint64_t pid = 0;
     ssize_t n;
@@ -588,18 +604,19 @@ static void kill_listed(int dir_fd)
             pid = 0;
         }
     }
+    return fd >= 0;
 }
 
 int cgroup_freeze(const struct cgroup *cg, const struct cgroup_tree *tree, bool is_frozen,
                   struct error *err)
 {
-    int unified = fd_of(cg, tree, CGROUP_UNIFIED), freezer = fd_of(cg, tree, CGROUP_FREEZER);
     bool is_done = false;
     errno = EOPNOTSUPP;
-    if (unified >= 0)
-        is_done = write_file(unified, "cgroup.freeze", is_frozen ? "1" : "0");
-    else if (freezer >= 0)
-        is_done = write_file(freezer, "freezer.state", is_frozen ? "FROZEN" : "THAWED");
+    if (cgroup_tree_has(tree, CGROUP_UNIFIED))
+        is_done = write_of(cg, tree, CGROUP_UNIFIED, "cgroup.freeze", is_frozen ? "1" : "0");
+    else if (cgroup_tree_has(tree, CGROUP_FREEZER))
+        is_done =
+            write_of(cg, tree, CGROUP_FREEZER, "freezer.state", is_frozen ? "FROZEN" : "THAWED");
     if (is_done)
         return 0;
     error_sys(err, "%s the processes", is_frozen ? "freeze" : "thaw");
@@ -611,46 +628,43 @@ int cgroup_freeze(const struct cgroup *cg, const struct cgroup_tree *tree, bool 
 void cgroup_kill(const struct cgroup *cg, const struct cgroup_tree *tree)
 {
     struct error ignored;
-    int fd = fd_of(cg, tree, CGROUP_UNIFIED);
-    if (fd >= 0 && write_file(fd, "cgroup.kill", "1"))
+    char procs[CGROUP_NAME_BYTES];
+    file_name(cg, "cgroup.procs", procs);
+    if (cgroup_tree_has(tree, CGROUP_UNIFIED) &&
+        write_of(cg, tree, CGROUP_UNIFIED, "cgroup.kill", "1"))
         return;
     /* Who is in any hierarchy is in the first: they are entered in this order. */
-    for (size_t i = 0; i < tree->count; i++) {
-        if (cg->fd[i] < 0)
-            continue;
-        kill_listed(cg->fd[i]);
-        break;
-    }
+    for (size_t i = 0; i < tree->count && !kill_listed(tree->parent_fd[i], procs); i++)
+        ;
     /* What version 1 has frozen dies only when it is let go. */
-    if (fd_of(cg, tree, CGROUP_FREEZER) >= 0)
+    if (cgroup_tree_has(tree, CGROUP_FREEZER))
         (void)!cgroup_freeze(cg, tree, false, &ignored);
 }
 
-bool cgroup_remove(struct cgroup *cg, const struct cgroup_tree *tree)
+bool cgroup_remove(const struct cgroup *cg, const struct cgroup_tree *tree)
 {
     char name[CGROUP_NAME_BYTES];
     bool all = true;
     slot_name(cg->slot, name);
     for (size_t i = 0; i < tree->count; i++) {
-        if (unlinkat(tree->parent_fd[i], name, AT_REMOVEDIR) < 0 && errno != ENOENT) {
+        if (unlinkat(tree->parent_fd[i], name, AT_REMOVEDIR) < 0 && errno != ENOENT)
             all = false;
-        } else if (cg->fd[i] >= 0) {
-            close(cg->fd[i]);
-            cg->fd[i] = -1;
-        }
     }
     return all;
 }
 
 /* The groups that lie below one of a zygote's. */
-static void remove_nested(int dir_fd)
+static void remove_nested(const struct cgroup *cg, const struct cgroup_tree *tree)
 {
-    int copy = dir_fd < 0 ? -1 : openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+    char name[CGROUP_NAME_BYTES];
+    int at = tree->where[CGROUP_UNIFIED];
+    slot_name(cg->slot, name);
+    int fd = at < 0 ? -1 : openat(tree->parent_fd[at], name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     for (struct dirent *e; dir && (e = readdir(dir));) {
         uint64_t slot;
         if (parse_u64(e->d_name, &slot))
-            unlinkat(dir_fd, e->d_name, AT_REMOVEDIR);
+            unlinkat(fd, e->d_name, AT_REMOVEDIR);
     }
     if (dir)
         closedir(dir);
@@ -659,21 +673,13 @@ static void remove_nested(int dir_fd)
 /* What a crashed spawner left of this slot. Its lock is ours now, so nobody else needs it. */
 static bool kill_leftover(const struct cgroup_tree *tree, unsigned slot)
 {
-    char name[CGROUP_NAME_BYTES];
-    struct cgroup old = {.slot = slot, .fd = {-1, -1, -1, -1, -1}};
-    slot_name(slot, name);
-    for (size_t i = 0; i < tree->count; i++)
-        old.fd[i] = openat(tree->parent_fd[i], name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const struct cgroup old = {.slot = slot};
     for (int tries = 0; tries < 2000; tries++) {
         cgroup_kill(&old, tree); /* again: without cgroup.kill a fork can slip through */
-        remove_nested(fd_of(&old, tree, CGROUP_UNIFIED));
+        remove_nested(&old, tree);
         if (cgroup_remove(&old, tree))
             return true;
         usleep(1000); /* a killed process leaves its group when it is reaped, by someone else */
-    }
-    for (size_t i = 0; i < tree->count; i++) {
-        if (old.fd[i] >= 0)
-            close(old.fd[i]);
     }
     return false;
 }

@@ -33,8 +33,9 @@ struct cgroup_tree {
     int where[CGROUP_CONTROLLER_COUNT];    /* index into parent_fd, or -1 */
 };
 
+/* Thousands of them stand idle, so a group holds no descriptor: it is found by its name. Nobody
+ * else makes or removes that name, as long as the slot is ours. */
 struct cgroup {
-    int fd[CGROUP_HIERARCHIES_MAX]; /* the group's directory per hierarchy, or -1; owned */
     unsigned slot;
 };
 
@@ -74,9 +75,9 @@ void cgroup_tree_unnest(struct cgroup_tree *nested, const struct cgroup_tree *tr
 MUST_CHECK int cgroup_give(const struct cgroup *cg, const struct cgroup_tree *nested, uid_t owner,
                            struct error *err);
 
-/* How a new process gets into the group: cloned into `into_fd` (version 2, borrowed, -1: none), and
- * by writing "0" into each of `tasks_fds` (version 1, owned). Moving a process by cgroup.procs
- * would do for both, but waits for a grace period of the kernel's, up to 20 ms. */
+/* How a new process gets into the group: cloned into `into_fd` (version 2, -1: none), and by
+ * writing "0" into each of `tasks_fds` (version 1). All of them are owned. Moving a process by
+ * cgroup.procs would do for both, but waits for a grace period of the kernel's, up to 20 ms. */
 struct cgroup_entry {
     int into_fd;
     int tasks_fds[CGROUP_HIERARCHIES_MAX];
@@ -85,7 +86,7 @@ struct cgroup_entry {
 
 MUST_CHECK int cgroup_open_entry(struct cgroup_entry *out, const struct cgroup *cg,
                                  const struct cgroup_tree *tree, struct error *err);
-void cgroup_entry_release(struct cgroup_entry *entry);
+void cgroup_entry_release(struct cgroup_entry *entry); /* twice is fine */
 
 /* In the child, which must have one thread: the version 1 part. 0, or -1 with errno. */
 MUST_CHECK int cgroup_enter(const struct cgroup_entry *entry);
@@ -102,4 +103,4 @@ MUST_CHECK int cgroup_freeze(const struct cgroup *cg, const struct cgroup_tree *
 void cgroup_kill(const struct cgroup *cg, const struct cgroup_tree *tree);
 
 /* Removes the group; false while something is still in it (then call again a little later). */
-bool cgroup_remove(struct cgroup *cg, const struct cgroup_tree *tree);
+bool cgroup_remove(const struct cgroup *cg, const struct cgroup_tree *tree);

@@ -303,7 +303,7 @@ static bool has_stand_in(const struct power *power, enum layer layer)
 void probe_layers(struct spawn_probe_reply *out, const struct cgroup_tree *cgroups,
                   const struct power *power, unsigned slot)
 {
-    struct trial t = {.cgroups = cgroups, .power = power};
+    struct trial t = {.cgroups = cgroups, .power = power, .entry = {.into_fd = -1}};
     struct error err;
     const struct spawn_limits limits = {
         .memory_bytes = PROBE_MEMORY_BYTES, .pids = 1, .cpu_milli = 1000};

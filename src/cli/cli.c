@@ -35,6 +35,9 @@ static void tell_json(const struct error *err)
     scoped_json json_t *answer = json_pack("{s:{s:s, s:o, s:o}}", "error", "code", info->name,
                                            "message", json_text_or_null(err->msg), "hint",
                                            json_text_or_null(err->hint[0] ? err->hint : NULL));
+    if (err->retry_ms)
+        json_object_set_new(json_object_get(answer, "error"), "retry_ms",
+                            json_integer(err->retry_ms));
     struct error ignored = {.msg = ""}; /* nobody is left to tell */
     (void)!json_write(STDOUT_FILENO, answer, JSON_STYLE_COMPACT, &ignored);
 }

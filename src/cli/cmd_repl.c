@@ -29,6 +29,7 @@ struct native {
     struct loop_signal *signals[3];
     struct spawner_client *spawner;
     struct place *place;
+    struct capacity *capacity;
 };
 
 static const int watched_signals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -97,6 +98,15 @@ static int open_native(struct native *n, struct error *err)
     return native_open(&n->spawner, r->cli, r->loop, on_hello, on_event, n, err);
 }
 
+static int open_capacity(struct native *n, struct error *err)
+{
+    const struct capacity_order order = {.max_sandboxes = n->repl.cli->config.max_sandboxes};
+    if (capacity_open(&n->capacity, &order, err) < 0)
+        return -1;
+    place_template(n->place)->capacity = n->capacity;
+    return 0;
+}
+
 static int run_session(struct native *n, const struct repl_options *o, struct error *err)
 {
     const char *dirs[IMAGE_STORE_DIRS];
@@ -106,7 +116,8 @@ static int run_session(struct native *n, const struct repl_options *o, struct er
     if (open_native(n, err) < 0 || runner_list_load(&runners, dirs, err) < 0)
         return -1;
     r->runner = runner_find(&runners, o->language ? o->language : "python", err);
-    if (!r->runner || place_open(&n->place, r->cli, r->runner, &o->env, err) < 0)
+    if (!r->runner || place_open(&n->place, r->cli, r->runner, &o->env, err) < 0 ||
+        open_capacity(n, err) < 0)
         return -1;
     place_template(n->place)->limits.lifetime_ms = LIFETIME_MS;
     place_template(n->place)->idle_freeze_ms = o->idle_freeze_ms;
@@ -133,6 +144,7 @@ static void release(struct native *n)
     spawner_client_free(n->spawner);
     session_free(n->repl.session);
     place_free(n->place);
+    capacity_free(n->capacity);
     for (size_t i = 0; i < ARRAY_LEN(watched_signals); i++)
         loop_signal_free(n->signals[i]);
     loop_free(n->repl.loop);

@@ -23,6 +23,8 @@ struct config {
     uint64_t open_files;
     uint64_t output_bytes; /* kept of each of stdout and stderr */
 
+    uint64_t max_sandboxes; /* 0: what the machine can carry */
+
     char *data_dir;    /* never NULL */
     char *recipes_dir; /* NULL: beside the program, see cli_recipes_dir() */
     char *spawner;     /* NULL: beside the program, see cli_spawner_path() */

@@ -46,6 +46,7 @@ struct execution_run {
     void *ctx;
 
     enum step step;
+    struct capacity_seat seat;
     uint64_t sandbox; /* 0: none */
     struct guest *guest;
     struct upload *upload;
@@ -90,6 +91,7 @@ static void finish(struct execution_run *run)
     upload_free(take_ptr(&run->upload));
     collect_free(take_ptr(&run->collect));
     guest_free(take_ptr(&run->guest));
+    capacity_give(&run->seat);
 
     e->ended_ns = clock_wall_ns();
     if (run->start_ns && e->duration_ms == 0) /* cut short between its start and its end */
@@ -476,7 +478,8 @@ int execution_begin(struct execution_run **out, struct loop *loop, struct spawne
     run->e.facts.timeout_ms = request->timeout_ms;
     output_init(&run->e.out, request->output_bytes);
     output_init(&run->e.err, request->output_bytes);
-    if (id_make(ID_EXECUTION, run->e.id, err) < 0) {
+    if (id_make(ID_EXECUTION, run->e.id, err) < 0 ||
+        capacity_take(request->capacity, &run->seat, &request->limits, err) < 0) {
         execution_run_free(run);
         return -1;
     }
@@ -497,6 +500,7 @@ void execution_run_free(struct execution_run *run)
 {
     if (!run)
         return;
+    capacity_give(&run->seat);
     scoped_close_fd(&run->stdin_fd);
     result_list_release(&run->e.results);
     exception_release(&run->e.exception);

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/id.h"
 #include "core/artifact.h"
+#include "core/capacity.h"
 #include "core/output.h"
 #include "core/result.h"
 #include "core/stdio.h"
@@ -40,7 +41,8 @@ struct execution_request {
     size_t output_bytes;
     bool allow_degraded;
     bool wants_artifacts;
-    bool wants_usage; /* else a run that went well ends without waiting for its counters */
+    struct capacity *capacity; /* which it needs a seat of; NULL: none */
+    bool wants_usage;          /* else a run that went well ends without waiting for its counters */
 };
 
 /* Plain data, complete when `ended` is called. */
@@ -72,7 +74,8 @@ struct execution_events {
 
 struct execution_run;
 
-/* Begins; `ended` comes later, always exactly once. The request's fds are taken even on failure. */
+/* Begins; `ended` comes later, always exactly once. The request's fds are taken even on failure.
+ * ERROR_LIMIT: there is no room for it. */
 MUST_CHECK int execution_begin(struct execution_run **out, struct loop *loop,
                                struct spawner_client *spawner,
                                const struct execution_request *request,

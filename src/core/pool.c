@@ -96,6 +96,24 @@ static void on_parked_changed(void *ctx, struct session *session)
 
 static const struct session_events parked_events = {.changed = on_parked_changed};
 
+static struct parked *find_ready(const struct pool *p)
+{
+    struct parked *at = p->first;
+    while (at && !(at->is_ready && session_info(at->session)->state == SESSION_READY))
+        at = at->next;
+    return at;
+}
+
+/* Somebody needs the room more than the stock does. */
+static bool on_yield(void *ctx)
+{
+    struct parked *parked = find_ready(ctx);
+    if (!parked)
+        return false;
+    session_give_way(parked->session);
+    return true;
+}
+
 static int add(struct pool *p)
 {
     struct parked **end = &p->first;
@@ -122,7 +140,8 @@ static bool can_create(const struct pool *p)
 
 static void refill(struct pool *p)
 {
-    while (can_create(p) && p->creating < CREATES_AT_ONCE && p->ready + p->creating < target(p)) {
+    while (can_create(p) && p->creating < CREATES_AT_ONCE && p->ready + p->creating < target(p) &&
+           capacity_has_room(p->template.capacity, &p->template.limits)) {
         if (add(p) < 0)
             return;
     }
@@ -165,14 +184,6 @@ static void on_warm_changed(void *ctx)
 }
 
 /* --- the interface --------------------------------------------------------------------------- */
-
-static struct parked *find_ready(const struct pool *p)
-{
-    struct parked *at = p->first;
-    while (at && !(at->is_ready && session_info(at->session)->state == SESSION_READY))
-        at = at->next;
-    return at;
-}
 
 int pool_take(struct pool *p, struct session **out, bool *is_parked,
               const struct session_events *events, void *ctx, struct error *err)
@@ -234,6 +245,8 @@ int pool_open(struct pool **out, struct loop *loop, struct spawner_client *spawn
             return -1;
         }
     }
+    if (p->template.capacity)
+        capacity_add_yielder(p->template.capacity, on_yield, p);
     p->timer = loop_timer_new(loop, TICK_MS, on_tick, p);
     refill(p);
     *out = p;
@@ -260,6 +273,8 @@ void pool_free(struct pool *p)
 {
     if (!p)
         return;
+    if (p->template.capacity)
+        capacity_remove_yielder(p->template.capacity, p);
     loop_timer_free(p->timer);
     while (p->first) {
         struct parked *parked = p->first;

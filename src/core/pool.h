@@ -1,7 +1,8 @@
 /* pool.h - parked sessions of a template: sealed, started, and never used before
  *
  * Taking one costs nothing but the taking. The pool refills itself off the request path and sizes
- * itself by how many are taken. A parked session is given out once. */
+ * itself by how many are taken. A parked session is given out once. Where a capacity is set, the
+ * pool stocks up only while there is room, and what is parked gives way to what is asked for. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 

@@ -69,6 +69,8 @@ void session_enter(struct session *s, enum session_state state)
     bool is_ready = state == SESSION_READY;
     s->info.state = state;
     bool is_unused = is_ready || state == SESSION_FAILED;
+    if (is_unused)
+        capacity_settle(&s->seat);
     session_set_timer(s, s->template->idle_ms, is_unused && s->template->idle_ms ? on_idle : NULL);
     loop_timer_free(take_ptr(&s->freeze_timer));
     if (is_ready && s->template->idle_freeze_ms)
@@ -634,6 +636,7 @@ static void end(struct session *s, const struct spawn_stats *stats)
     guest_free(take_ptr(&s->guest));
     for (size_t i = 0; i < SESSION_LATE_MAX; i++)
         stdio_free(take_ptr(&s->late[i].stdio));
+    capacity_give(&s->seat);
     session_enter(s, SESSION_TERMINATED);
     session_tell(s);
 }
@@ -668,6 +671,12 @@ void session_close(struct session *s)
     if (s->cell)
         cell_cancel(s->cell);
     destroy(s);
+}
+
+void session_give_way(struct session *s)
+{
+    capacity_give(&s->seat);
+    session_close(s);
 }
 
 static void on_guest(void *ctx, const struct guest_message *m)
@@ -792,7 +801,8 @@ int session_open(struct session **out, struct loop *loop, struct spawner_client 
     s->ctx = ctx;
     s->start_ns = clock_now_ns();
     s->info.created_ns = s->info.last_used_ns = clock_wall_ns();
-    if (id_make(ID_SESSION, s->info.id, err) < 0) {
+    if (id_make(ID_SESSION, s->info.id, err) < 0 ||
+        capacity_take(template->capacity, &s->seat, &template->limits, err) < 0) {
         free(s);
         return -1;
     }
@@ -825,6 +835,7 @@ void session_free(struct session *s)
     }
     for (size_t i = 0; i < SESSION_LATE_MAX; i++)
         stdio_free(s->late[i].stdio);
+    capacity_give(&s->seat);
     strbuf_release(&s->question.body);
     output_release(&s->startup_out);
     output_release(&s->startup_err);

@@ -7,6 +7,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "core/capacity.h"
 #include "core/cell.h"
 
 #define SESSION_QUEUE_MAX           64
@@ -38,6 +39,7 @@ struct session_template {
     uint64_t zygote;            /* the warm interpreter to fork from; 0: started cold */
     uint64_t idle_ms;           /* closed when unused for this long; 0: never */
     uint64_t idle_freeze_ms;    /* frozen when unused for this long; 0: never */
+    struct capacity *capacity;  /* which a session needs a seat of; NULL: none; borrowed */
     bool allow_degraded;
 };
 
@@ -59,14 +61,15 @@ struct session_events {
     void (*changed)(void *ctx, struct session *session); /* its state; TERMINATED comes last */
 };
 
-/* Begins to create it; `changed` tells READY or FAILED. */
+/* Begins to create it; `changed` tells READY or FAILED. ERROR_LIMIT: there is no room for it. */
 MUST_CHECK int session_open(struct session **out, struct loop *loop, struct spawner_client *spawner,
                             const struct session_template *template,
                             const struct session_events *events, void *ctx, struct error *err);
 
 /* Ends it: kills what runs, removes every trace, then tells TERMINATED. */
 void session_close(struct session *session);
-void session_free(struct session *session); /* after TERMINATED, or with its spawner gone */
+void session_give_way(struct session *session); /* the same, and others may have its seat now */
+void session_free(struct session *session);     /* after TERMINATED, or with its spawner gone */
 SCOPED_DEFINE(session)
 
 const struct session_info *session_info(const struct session *session);

@@ -64,6 +64,7 @@ struct session {
     const struct session_events *events;
     void *ctx;
 
+    struct capacity_seat seat;
     uint64_t sandbox; /* 0: none */
     struct guest *guest;
     struct kernel *kernel;

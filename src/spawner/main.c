@@ -24,7 +24,7 @@
 #include "box/memwatch.h"
 #include "box/probe.h"
 #include "box/relro.h"
-#include "spawner/sandbox.h"
+#include "spawner/roster.h"
 #include "spawner/zygote.h"
 #include "wire/guest.h"
 
@@ -42,11 +42,10 @@ struct spawner {
     bool is_stopping;
     bool has_swept;
     int client_fd;
-    struct sandbox *sandboxes;
-    size_t count;
+    struct roster roster;
     struct zygote *zygotes;
     size_t zygote_count;
-    struct pollfd *polls; /* grows with the number of sandboxes */
+    struct pollfd *polls; /* grows with the number of busy sandboxes */
     size_t poll_cap;
     int fds[FD_PASS_MAX]; /* that came with the message being served; closed behind it */
     size_t fd_count;
@@ -122,19 +121,12 @@ static struct zygote *find_zygote(struct spawner *s, uint64_t id)
     return NULL;
 }
 
-static void add_sandbox(struct spawner *s, struct sandbox *sb)
-{
-    sb->next = s->sandboxes;
-    s->sandboxes = sb;
-    s->count++;
-}
-
 static void end_spare(struct spawner *s, struct sandbox *spare)
 {
     if (!spare)
         return;
     sandbox_end(spare);
-    add_sandbox(s, spare);
+    roster_add(&s->roster, spare);
 }
 
 static int create_sandbox(struct spawner *s, const struct spawn_create *r, struct sandbox **out,
@@ -160,7 +152,7 @@ static void op_create(struct spawner *s, const struct spawn_message *m, struct s
         answer_failure(s, m->serial, SPAWN_CREATE, &failure);
         return;
     }
-    add_sandbox(s, sb);
+    roster_add(&s->roster, sb);
     struct spawn_message reply = reply_to(m->serial, SPAWN_CREATE, sb->id);
     const int fds[2] = {sb->control_fd, sb->channel_fd};
     answer(s, &reply, fds, sb->channel_fd < 0 ? 1 : 2);
@@ -222,9 +214,9 @@ static void op_thaw(struct spawner *s, const struct spawn_message *m, struct san
 
 static void op_destroy(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
 {
-    (void)s;
     sandbox_end(sb); /* its last counters are read when it is reaped */
     sb->destroy_serial = m->serial;
+    roster_update(&s->roster, sb);
 }
 
 static void op_probe(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
@@ -293,15 +285,6 @@ static bool is_well_formed(const struct spawner *s, const struct spawn_message *
            is_zero(m->bytes + op->body_size, SPAWN_BODY_BYTES - op->body_size);
 }
 
-static struct sandbox *find_sandbox(struct spawner *s, uint64_t id)
-{
-    for (struct sandbox *sb = s->sandboxes; sb; sb = sb->next) {
-        if (sb->id == id && sb->state != SANDBOX_ENDING)
-            return sb;
-    }
-    return NULL;
-}
-
 static void close_fds(struct spawner *s)
 {
     while (s->fd_count > 0)
@@ -321,7 +304,7 @@ static bool destroy_zygote(struct spawner *s, const struct spawn_message *m)
 
 static void serve_message(struct spawner *s, const struct spawn_message *m)
 {
-    struct sandbox *sb = m->sandbox ? find_sandbox(s, m->sandbox) : NULL;
+    struct sandbox *sb = m->sandbox ? roster_find(&s->roster, m->sandbox) : NULL;
     if (!m->sandbox || sb)
         ops[m->verb].run(s, m, sb);
     else if (!destroy_zygote(s, m))
@@ -343,10 +326,8 @@ static void on_client(struct spawner *s)
 
 static bool is_known(const struct spawner *s, pid_t pid)
 {
-    for (const struct sandbox *sb = s->sandboxes; sb; sb = sb->next) {
-        if (sb->child.pid == pid)
-            return true;
-    }
+    if (roster_has_pid(&s->roster, pid))
+        return true;
     for (const struct zygote *z = s->zygotes; z; z = z->next) {
         if (z->process.pid == pid || z->shell->child.pid == pid)
             return true;
@@ -387,6 +368,7 @@ static void on_report(struct spawner *s, struct sandbox *sb)
         answer(s, &m, NULL, 0);
         sandbox_set_baseline(sb);
     }
+    roster_update(&s->roster, sb);
 }
 
 static void on_exit_of(struct spawner *s, struct sandbox *sb)
@@ -397,6 +379,7 @@ static void on_exit_of(struct spawner *s, struct sandbox *sb)
         m.stats = sb->last;
         answer(s, &m, NULL, 0);
     }
+    roster_update(&s->roster, sb);
 }
 
 static void tell_failure(struct spawner *s, uint64_t id, const struct spawn_failure *failure)
@@ -436,21 +419,12 @@ static void on_zygote(struct spawner *s, struct zygote *z, const struct pollfd *
 
 /* --- the loop -------------------------------------------------------------------------------- */
 
-static void remove_ended(struct spawner *s)
+static void on_gone(void *ctx, uint64_t id, uint32_t serial, const struct spawn_stats *last)
 {
-    for (struct sandbox **at = &s->sandboxes; *at;) {
-        struct sandbox *sb = *at, *next = sb->next;
-        struct spawn_message m = reply_to(sb->destroy_serial, SPAWN_DESTROY, sb->id);
-        m.stats = sb->last;
-        if (sb->state == SANDBOX_ENDING && sandbox_try_remove(sb, &s->host)) {
-            *at = next;
-            s->count--;
-            if (m.serial)
-                answer(s, &m, NULL, 0);
-        } else {
-            at = &sb->next;
-        }
-    }
+    struct spawn_message m = reply_to(serial, SPAWN_DESTROY, id);
+    m.stats = *last;
+    if (serial)
+        answer(ctx, &m, NULL, 0);
 }
 
 /* What is due for each: its end, or another spare sandbox. */
@@ -505,19 +479,24 @@ static void end_stuck(struct spawner *s, struct sandbox *sb)
     sandbox_kill(sb);
 }
 
+static void end_life(struct sandbox *sb)
+{
+    sb->lifetime_over = true;
+    sandbox_kill(sb);
+}
+
 static void check_deadlines(struct spawner *s)
 {
     int64_t now = clock_now_ns();
     check_zygotes(s, now);
-    for (struct sandbox *sb = s->sandboxes; sb; sb = sb->next) {
+    roster_check_deadlines(&s->roster, now, end_life);
+    for (struct sandbox *sb = s->roster.busy; sb; sb = sb->next) {
         if (sb->is_reaped || sb->state == SANDBOX_ENDING)
             continue;
         if (sb->shell && sb->state == SANDBOX_SEALING && now >= sb->seal_deadline_ns)
             end_stuck(s, sb);
-        if (now >= sb->deadline_ns) {
-            sb->lifetime_over = true;
-            sandbox_kill(sb);
-        }
+        if (now >= sb->deadline_ns)
+            end_life(sb);
         if (!sb->plan.has_memory_cgroup && sb->state == SANDBOX_LIVE) {
             uint64_t bytes =
                 memwatch_sum(sb->child.pid, sb->root.storage_fd, sb->plan.limits.memory_bytes);
@@ -533,7 +512,9 @@ static void check_deadlines(struct spawner *s)
 static int next_timeout_ms(const struct spawner *s)
 {
     int64_t wait = INT32_MAX, now = clock_now_ns();
-    for (const struct sandbox *sb = s->sandboxes; sb; sb = sb->next) {
+    if (s->roster.deadline_ns != INT64_MAX)
+        wait = MIN(wait, MAX((s->roster.deadline_ns - now) / 1000000 + 1, 0));
+    for (const struct sandbox *sb = s->roster.busy; sb; sb = sb->next) {
         if (sb->state == SANDBOX_ENDING && sb->is_reaped)
             wait = MIN(wait, REMOVE_RETRY_MS);
         else if (sb->state == SANDBOX_LIVE && !sb->plan.has_memory_cgroup)
@@ -554,7 +535,8 @@ static int next_timeout_ms(const struct spawner *s)
 
 static void stop_all(struct spawner *s)
 {
-    for (struct sandbox *sb = s->sandboxes; sb; sb = sb->next) {
+    roster_wake_all(&s->roster);
+    for (struct sandbox *sb = s->roster.busy; sb; sb = sb->next) {
         if (sb->state != SANDBOX_ENDING)
             sandbox_end(sb);
     }
@@ -567,40 +549,52 @@ static void stop_all(struct spawner *s)
 /* Not while somebody waits for a sandbox: what a crash left has time until one runs. */
 static void sweep_once(struct spawner *s)
 {
-    bool is_idle = s->sandboxes && s->sandboxes->state != SANDBOX_SEALING;
+    const struct roster *r = &s->roster;
+    const struct sandbox *last = r->busy ? r->busy : r->resting;
+    bool is_idle = last && last->state != SANDBOX_SEALING;
     if (s->has_swept || s->is_broken || (!is_idle && !s->is_stopping))
         return;
     s->has_swept = true;
     /* The one of a single run is not worth a look at every name. */
-    if (s->count != 1 || !cgroup_tree_holds_one(&s->host.cgroups, s->sandboxes->tree))
+    if (r->busy_count + r->resting_count != 1 ||
+        !cgroup_tree_holds_one(&s->host.cgroups, last->tree))
         host_sweep(&s->host);
 }
 
-static void turn(struct spawner *s, int signal_fd)
+/* Where each stands in the list of what is polled. */
+enum { POLL_CLIENT, POLL_SIGNALS, POLL_RESTING, POLL_OTHERS };
+
+static size_t fill_polls(struct spawner *s, int signal_fd)
 {
-    size_t needed = 2 + s->zygote_count * ZYGOTE_POLLS + s->count;
+    size_t needed = POLL_OTHERS + s->zygote_count * ZYGOTE_POLLS + s->roster.busy_count;
+    size_t n = POLL_OTHERS;
     if (s->poll_cap < needed) {
         s->poll_cap = 2 * needed;
         s->polls = xrealloc(s->polls, s->poll_cap * sizeof(*s->polls));
     }
-    size_t n = 0;
-    s->polls[n++] = (struct pollfd){.fd = s->is_stopping ? -1 : s->client_fd, .events = POLLIN};
-    s->polls[n++] = (struct pollfd){.fd = signal_fd, .events = POLLIN};
+    s->polls[POLL_CLIENT] =
+        (struct pollfd){.fd = s->is_stopping ? -1 : s->client_fd, .events = POLLIN};
+    s->polls[POLL_SIGNALS] = (struct pollfd){.fd = signal_fd, .events = POLLIN};
+    s->polls[POLL_RESTING] = (struct pollfd){.fd = s->roster.epoll_fd, .events = POLLIN};
     for (struct zygote *z = s->zygotes; z; z = z->next, n += ZYGOTE_POLLS)
         zygote_get_polls(z, &s->polls[n]);
-    for (struct sandbox *sb = s->sandboxes; sb; sb = sb->next) {
+    for (struct sandbox *sb = s->roster.busy; sb; sb = sb->next) {
         bool is_report;
         s->polls[n++] =
             (struct pollfd){.fd = sandbox_get_poll_fd(sb, &is_report), .events = POLLIN};
     }
-    if (poll(s->polls, n, next_timeout_ms(s)) < 0 && errno != EINTR)
-        s->is_stopping = true;
+    return n;
+}
 
-    size_t i = 2;
+/* What was polled for, in the same order. Who comes to rest here leaves the list. */
+static void serve_busy(struct spawner *s)
+{
+    size_t i = POLL_OTHERS;
     for (struct zygote *z = s->zygotes; z; z = z->next, i += ZYGOTE_POLLS)
         on_zygote(s, z, &s->polls[i]);
-    for (struct sandbox *sb = s->sandboxes; sb; sb = sb->next, i++) {
+    for (struct sandbox *sb = s->roster.busy, *next; sb; sb = next, i++) {
         bool is_report;
+        next = sb->next;
         if (!s->polls[i].revents || sandbox_get_poll_fd(sb, &is_report) < 0)
             continue;
         if (is_report)
@@ -608,17 +602,34 @@ static void turn(struct spawner *s, int signal_fd)
         else
             on_exit_of(s, sb);
     }
+}
+
+static void serve_resting(struct spawner *s)
+{
+    struct sandbox *ended[ROSTER_EXITS];
+    size_t count = roster_exits(&s->roster, ended);
+    for (size_t i = 0; i < count; i++)
+        on_exit_of(s, ended[i]);
+}
+
+static void turn(struct spawner *s, int signal_fd)
+{
+    if (poll(s->polls, fill_polls(s, signal_fd), next_timeout_ms(s)) < 0 && errno != EINTR)
+        s->is_stopping = true;
+    serve_busy(s);
+    if (s->polls[POLL_RESTING].revents)
+        serve_resting(s);
     check_deadlines(s);
-    if (s->polls[0].revents)
+    if (s->polls[POLL_CLIENT].revents)
         on_client(s);
-    if (s->polls[1].revents) {
+    if (s->polls[POLL_SIGNALS].revents) {
         struct signalfd_siginfo drained;
         (void)!read(signal_fd, &drained, sizeof(drained));
         s->is_stopping = true;
     }
     if (s->is_stopping)
         stop_all(s);
-    remove_ended(s);
+    roster_remove_ended(&s->roster, &s->host, on_gone, s);
     tend_zygotes(s);
     sweep_once(s);
 }
@@ -713,8 +724,10 @@ static int serve(struct spawner *s, const struct host_options *options)
     s->is_broken = signals < 0 || host_open(&s->host, options, &s->start_error) < 0;
     prctl(PR_SET_DUMPABLE, 0); /* not before: our own /proc files would no longer be ours */
 
-    while (!s->is_stopping || s->sandboxes || s->zygotes)
+    roster_init(&s->roster);
+    while (!s->is_stopping || s->roster.busy || s->roster.resting || s->zygotes)
         turn(s, signals);
+    roster_release(&s->roster);
     host_close(&s->host);
     return 0;
 }

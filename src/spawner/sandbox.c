@@ -276,6 +276,7 @@ static int create(struct sandbox **out, struct host *host, const struct spawn_cr
     struct sandbox *sb = xcalloc(1, sizeof(*sb));
     sb->shell = shell;
     sb->control_fd = sb->channel_fd = sb->child.pid_fd = sb->child.report_fd = -1;
+    sb->plan.entry.into_fd = -1;
     sb->plan.control_fd = sb->plan.channel_fd = sb->root.image_fd = sb->root.storage_fd = -1;
     if (slot_acquire(&host->slots, &sb->slot, &err) < 0) {
         free_sandbox(sb);

@@ -20,7 +20,8 @@ enum sandbox_state {
 };
 
 struct sandbox {
-    struct sandbox *next;
+    struct sandbox *next, **back, *next_by_id; /* the roster's, as these two */
+    bool is_resting, is_watched;
     uint64_t id;
     enum sandbox_state state;
     unsigned slot;

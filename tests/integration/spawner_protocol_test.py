@@ -467,6 +467,22 @@ def test_the_lifetime_ends_a_sandbox_without_the_client(spawner, digest):
     spawner.end()
 
 
+def test_an_idle_sandbox_holds_three_descriptors(spawner, digest):
+    """The hard limit of open files may be 20,000, and 5,000 sandboxes shall fit."""
+    def held():
+        return len(os.listdir(f"/proc/{spawner.process.pid}/fd"))
+
+    spawner.ask(DESTROY, sandbox=spawner.create(digest).sandbox)  # what the first one opens stays
+    before = held()
+    made = [spawner.create(digest) for _ in range(4)]
+    assert all(one.failure is None for one in made)
+    assert held() - before <= 3 * len(made)
+    for one in made:
+        spawner.ask(DESTROY, sandbox=one.sandbox)
+    assert held() == before
+    spawner.end()
+
+
 def test_it_refuses_to_start_without_a_client():
     done = subprocess.run([str(BUILD / "cove-spawner")], capture_output=True, text=True, stdin=subprocess.DEVNULL)
     assert done.returncode == covetest.EXIT_INVALID and "started by cove" in done.stderr

@@ -61,7 +61,7 @@ static void create(struct world *w, struct cgroup *cg)
     if (cgroup_create(cg, &w->tree, SLOT, &limits, &err) < 0)
         fail_msg("%s", err.msg);
     for (size_t i = 0; i < w->tree.count; i++)
-        assert_true(cg->fd[i] >= 0);
+        assert_int_equal(faccessat(w->tree.parent_fd[i], "4242", F_OK, 0), 0);
 }
 
 /* A process inside the group that waits to be killed. */
@@ -107,7 +107,7 @@ static void remove_soon(struct world *w, struct cgroup *cg)
     while (!cgroup_remove(cg, &w->tree) && ++tries < 5000)
         sched_yield();
     for (size_t i = 0; i < w->tree.count; i++)
-        assert_int_equal(cg->fd[i], -1);
+        assert_int_equal(faccessat(w->tree.parent_fd[i], "4242", F_OK, 0), -1);
 }
 
 static bool exists(const struct world *w, unsigned slot)
@@ -129,9 +129,10 @@ static void assert_limit(const struct world *w, const struct cgroup *cg,
         return;
     }
     bool is_v2 = w->tree.where[controller] == w->tree.where[CGROUP_UNIFIED];
-    char text[64];
+    char text[64], name[CGROUP_NAME_BYTES];
+    snprintf(name, sizeof(name), "%u/%s", cg->slot, is_v2 ? v2 : v1);
     scoped_fd int fd =
-        openat(cg->fd[w->tree.where[controller]], is_v2 ? v2 : v1, O_RDONLY | O_CLOEXEC);
+        openat(w->tree.parent_fd[w->tree.where[controller]], name, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd_read_full(fd, text, sizeof(text) - 1);
     assert_true(n > 0);
     text[n - 1] = '\0'; /* the newline */
@@ -196,8 +197,6 @@ static void test_leftover(void **state)
     world_open(&w);
     create(&w, &old);
     pid_t pid = start_inside(&w, &old);
-    for (size_t i = 0; i < w.tree.count; i++)
-        close(old.fd[i]);
     create(&w, &cg);
     assert_killed(pid);
     cgroup_read_stats(&cg, &w.tree, &stats);
@@ -245,15 +244,14 @@ static void fake_open(struct fake *f, const char *procs, size_t len)
     f->tree = (struct cgroup_tree){.version = 1, .count = 1, .where = {-1, 0, -1, -1, -1}};
     f->tree.parent_fd[0] = open(f->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_int_equal(mkdirat(f->tree.parent_fd[0], "7", 0755), 0);
-    f->cg = (struct cgroup){.slot = 7, .fd = {-1, -1, -1, -1, -1}};
-    f->cg.fd[0] = openat(f->tree.parent_fd[0], "7", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    scoped_fd int fd = openat(f->cg.fd[0], "cgroup.procs", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    f->cg = (struct cgroup){.slot = 7};
+    scoped_fd int fd =
+        openat(f->tree.parent_fd[0], "7/cgroup.procs", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
     assert_int_equal(fd_write_all(fd, procs, len, &err), 0);
 }
 
 static void fake_close(struct fake *f)
 {
-    close(f->cg.fd[0]);
     cgroup_tree_close(&f->tree);
     check_remove_dir(f->dir);
 }
@@ -340,7 +338,7 @@ static void test_other_names(void **state)
     struct fake f;
     unsigned seen = 0;
     fake_open(&f, "", 0);
-    assert_int_equal(unlinkat(f.cg.fd[0], "cgroup.procs", 0), 0);
+    assert_int_equal(unlinkat(f.tree.parent_fd[0], "7/cgroup.procs", 0), 0);
     assert_int_equal(unlinkat(f.tree.parent_fd[0], "7", AT_REMOVEDIR), 0);
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         assert_int_equal(mkdirat(f.tree.parent_fd[0], names[i], 0755), 0);
@@ -396,9 +394,9 @@ static void test_nest(void **state)
     assert_true(is_owned_by(nest.parent_fd[at], "cgroup.procs", ZYGOTE_UID));
     assert_true(is_owned_by(nest.parent_fd[at], "cgroup.subtree_control", 0));
     assert_int_equal(cgroup_create(&cg, &nest, SLOT, &limits, &err), 0);
-    assert_true(is_owned_by(cg.fd[at], "cgroup.procs", 0));
+    assert_true(is_owned_by(nest.parent_fd[at], "4242/cgroup.procs", 0));
     assert_int_equal(cgroup_give(&cg, &nest, ZYGOTE_UID, &err), 0);
-    assert_true(is_owned_by(cg.fd[at], "cgroup.procs", ZYGOTE_UID));
+    assert_true(is_owned_by(nest.parent_fd[at], "4242/cgroup.procs", ZYGOTE_UID));
     assert_int_equal(faccessat(w.tree.parent_fd[at], "4243/4242/cgroup.procs", F_OK, 0), 0);
 
     /* Left as a crash leaves it, all of it goes with the zygote's slot. */
@@ -450,8 +448,6 @@ static void test_trim(void **state)
     assert_true(cgroup_remove(&cg, &trimmed));
     assert_int_equal(cgroup_create(&again, &w.tree, SLOT, &limits, &err), 0);
     assert_true(cgroup_remove(&again, &w.tree));
-    for (size_t i = 0; i < w.tree.count; i++)
-        close(old.fd[i]);
     world_close(&w);
 }
 

@@ -24,7 +24,7 @@ static const struct errno_case errnos[] = {
 static void test_sys(void **state)
 {
     const struct errno_case *row = *state;
-    struct error err = {.hint = "of before"};
+    struct error err = {.hint = "of before", .retry_ms = 7};
     errno = row->number;
     assert_int_equal(error_sys(&err, "open '%s'", "x"), -1);
     assert_int_equal(errno, row->number);
@@ -32,6 +32,7 @@ static void test_sys(void **state)
     assert_int_equal(err.sys_errno, row->number);
     assert_string_equal(err.msg, row->words);
     assert_string_equal(err.hint, "");
+    assert_int_equal(err.retry_ms, 0);
 }
 
 static void test_set_wrap_hint(void **state)

@@ -1422,6 +1422,54 @@ static void test_late_pipes(void **state)
     world_close(&w);
 }
 
+/* One seat: taken from the first moment to the last trace. */
+static void test_seat(void **state)
+{
+    (void)state;
+    struct world w;
+    struct session *second;
+    struct capacity *capacity;
+    struct error err;
+    const struct capacity_order order = {.max_sandboxes = 1};
+    assert_int_equal(capacity_open(&capacity, &order, &err), 0);
+    world_init(&w);
+    w.template.capacity = capacity;
+    open_sealed(&w);
+    become_ready(&w);
+    assert_int_equal(
+        session_open(&second, w.loop, &w.spawner, &w.template, &session_events, &w, &err), -1);
+    assert_int_equal(err.code, ERROR_LIMIT);
+    assert_false(is_asked(&w, SPAWN_CREATE));
+    session_close(w.session);
+    assert_false(capacity_has_room(capacity, &w.template.limits)); /* it is not gone yet */
+    reply(&w, SPAWN_DESTROY, (struct spawn_stats){0});
+    assert_state(&w, SESSION_TERMINATED);
+    assert_true(capacity_has_room(capacity, &w.template.limits));
+    world_close(&w);
+    capacity_free(capacity);
+}
+
+static void test_give_way(void **state)
+{
+    (void)state;
+    struct world w;
+    struct capacity *capacity;
+    struct error err;
+    const struct capacity_order order = {.max_sandboxes = 1};
+    assert_int_equal(capacity_open(&capacity, &order, &err), 0);
+    world_init(&w);
+    w.template.capacity = capacity;
+    open_sealed(&w);
+    become_ready(&w);
+    session_give_way(w.session);
+    assert_state(&w, SESSION_TERMINATING);
+    assert_true(capacity_has_room(capacity, &w.template.limits));
+    reply(&w, SPAWN_DESTROY, (struct spawn_stats){0});
+    assert_state(&w, SESSION_TERMINATED);
+    world_close(&w);
+    capacity_free(capacity);
+}
+
 int main(void)
 {
     struct check check = {.count = 0};
@@ -1470,5 +1518,7 @@ int main(void)
     check_one(&check, "a lifetime ends it", test_lifetime);
     check_one(&check, "news of other sandboxes", test_other_sandboxes);
     check_one(&check, "pipes of earlier executions are few", test_late_pipes);
+    check_one(&check, "it has a seat as long as it lives", test_seat);
+    check_one(&check, "one that gives way has none", test_give_way);
     return check_run(&check, "session");
 }

@@ -1,0 +1,242 @@
+/* test_pool.c - a stock of sessions, on a machine that has room for a few
+ *
+ * Sessions are of our own: they are ready when the test says so. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/pool.h"
+
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "check.h"
+
+/* --- sessions of our own --------------------------------------------------------------------- */
+
+struct session {
+    struct session *next;
+    struct session_info info;
+    struct capacity_seat seat;
+    const struct session_events *events;
+    void *ctx;
+};
+
+static struct session *sessions;
+
+int __wrap_session_open(struct session **out, struct loop *loop, struct spawner_client *spawner,
+                        const struct session_template *template,
+                        const struct session_events *events, void *ctx, struct error *err);
+void __wrap_session_close(struct session *s);
+void __wrap_session_give_way(struct session *s);
+void __wrap_session_free(struct session *s);
+void __wrap_session_give(struct session *s, const struct session_events *events, void *ctx);
+void __wrap_session_on_event(struct session *s, const struct spawn_message *m);
+const struct session_info *__wrap_session_info(const struct session *s);
+
+int __wrap_session_open(struct session **out, struct loop *loop, struct spawner_client *spawner,
+                        const struct session_template *template,
+                        const struct session_events *events, void *ctx, struct error *err)
+{
+    (void)loop;
+    (void)spawner;
+    struct session *s = xcalloc(1, sizeof(*s));
+    if (capacity_take(template->capacity, &s->seat, &template->limits, err) < 0) {
+        free(s);
+        return -1;
+    }
+    s->events = events;
+    s->ctx = ctx;
+    s->next = sessions;
+    sessions = *out = s;
+    return 0;
+}
+
+void __wrap_session_close(struct session *s)
+{
+    s->info.state = SESSION_TERMINATING;
+}
+
+void __wrap_session_give_way(struct session *s)
+{
+    capacity_give(&s->seat);
+    __wrap_session_close(s);
+}
+
+void __wrap_session_free(struct session *s)
+{
+    struct session **at = &sessions;
+    while (*at && *at != s)
+        at = &(*at)->next;
+    if (!*at)
+        return;
+    *at = s->next;
+    capacity_give(&s->seat);
+    free(s);
+}
+
+void __wrap_session_give(struct session *s, const struct session_events *events, void *ctx)
+{
+    s->events = events;
+    s->ctx = ctx;
+}
+
+void __wrap_session_on_event(struct session *s, const struct spawn_message *m)
+{
+    (void)s;
+    (void)m;
+}
+
+const struct session_info *__wrap_session_info(const struct session *s)
+{
+    return &s->info;
+}
+
+static size_t count(enum session_state state)
+{
+    size_t n = 0;
+    for (const struct session *s = sessions; s; s = s->next)
+        n += s->info.state == state;
+    return n;
+}
+
+/* All that are on their way somewhere arrive, and those that come of it. */
+static void arrive(void)
+{
+    for (struct session *s = sessions, *next; s; s = next) {
+        next = s->next;
+        if (s->info.state == SESSION_CREATING)
+            s->info.state = SESSION_READY;
+        else if (s->info.state == SESSION_TERMINATING)
+            s->info.state = SESSION_TERMINATED;
+        else
+            continue;
+        s->events->changed(s->ctx, s);
+        next = sessions; /* the list may be another now */
+    }
+}
+
+/* --- the world ------------------------------------------------------------------------------- */
+
+struct world {
+    struct loop *loop;
+    struct capacity *capacity;
+    struct pool *pool;
+    struct session_template template;
+    struct session *users[8];
+    size_t user_count;
+};
+
+static void on_changed(void *ctx, struct session *session)
+{
+    (void)ctx;
+    (void)session;
+}
+
+static const struct session_events events = {.changed = on_changed};
+
+static void open_world(struct world *w, uint64_t max, size_t parked)
+{
+    struct error err;
+    const struct capacity_order order = {.max_sandboxes = max};
+    *w = (struct world){.template = {.limits = {.memory_bytes = MIB, .pids = 1}}};
+    assert_int_equal(loop_open(&w->loop, &err), 0);
+    assert_int_equal(capacity_open(&w->capacity, &order, &err), 0);
+    w->template.capacity = w->capacity;
+    const struct pool_order pool = {
+        .template = &w->template, .min_parked = parked, .max_parked = parked};
+    assert_int_equal(pool_open(&w->pool, w->loop, NULL, &pool, &err), 0);
+    arrive();
+}
+
+static int take(struct world *w, bool *is_parked, struct error *err)
+{
+    int status = pool_take(w->pool, &w->users[w->user_count], is_parked, &events, NULL, err);
+    w->user_count += status == 0;
+    return status;
+}
+
+static void close_world(struct world *w)
+{
+    pool_free(w->pool);
+    while (w->user_count > 0)
+        session_free(w->users[--w->user_count]);
+    assert_null(sessions);
+    capacity_free(w->capacity);
+    loop_free(w->loop);
+}
+
+static void test_stock(void **state)
+{
+    (void)state;
+    struct world w;
+    struct pool_info info;
+    bool is_parked;
+    struct error err;
+    open_world(&w, 8, 3);
+    pool_get_info(w.pool, &info);
+    assert_int_equal(info.parked, 3);
+    assert_int_equal(take(&w, &is_parked, &err), 0);
+    assert_true(is_parked);
+    assert_int_equal(count(SESSION_CREATING), 1); /* another takes its place */
+    close_world(&w);
+}
+
+static void test_room(void **state)
+{
+    (void)state;
+    struct world w;
+    struct pool_info info;
+    open_world(&w, 2, 5);
+    pool_get_info(w.pool, &info);
+    assert_int_equal(info.parked, 2); /* it is not filled beyond what there is room for */
+    assert_int_equal(info.creating, 0);
+    assert_string_equal(info.error.msg, "");
+    close_world(&w);
+}
+
+/* The sessions of another template need the room that this pool's stock has. */
+static void test_gives_way(void **state)
+{
+    (void)state;
+    struct world w;
+    struct session_template other = {.limits = {.memory_bytes = MIB, .pids = 1}};
+    struct error err;
+    open_world(&w, 3, 3);
+    other.capacity = w.capacity;
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(
+            session_open(&w.users[w.user_count++], w.loop, NULL, &other, &events, NULL, &err), 0);
+        assert_int_equal(count(SESSION_TERMINATING), i + 1);
+    }
+    assert_int_equal(
+        session_open(&w.users[w.user_count], w.loop, NULL, &other, &events, NULL, &err), -1);
+    assert_int_equal(err.code, ERROR_LIMIT);
+    arrive();
+    assert_int_equal(count(SESSION_CREATING), 0); /* the stock does not come back meanwhile */
+    assert_int_equal(count(SESSION_READY), 3);
+    close_world(&w);
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    struct world w;
+    struct error err;
+    bool is_parked;
+    open_world(&w, 2, 0);
+    assert_int_equal(take(&w, &is_parked, &err), 0);
+    assert_int_equal(take(&w, &is_parked, &err), 0);
+    assert_int_equal(take(&w, &is_parked, &err), -1);
+    assert_int_equal(err.code, ERROR_LIMIT);
+    session_free(w.users[--w.user_count]);
+    assert_int_equal(take(&w, &is_parked, &err), 0);
+    close_world(&w);
+}
+
+int main(void)
+{
+    struct check check = {0};
+    check_one(&check, "keeps a stock", test_stock);
+    check_one(&check, "stocks up only while there is room", test_room);
+    check_one(&check, "what is parked gives way to what is asked for", test_gives_way);
+    check_one(&check, "a session without room is refused", test_refused);
+    return check_run(&check, "pool");
+}
