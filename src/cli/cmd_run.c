@@ -52,7 +52,6 @@ struct run {
     struct execution_request request;
     struct execution_input inputs[INPUTS_MAX];
     struct out_dir *out;
-    struct capacity *capacity;
     const char **argv; /* owned; the strings are borrowed */
     const char **env;
     char *file; /* the program, relative to the workspace; owned */
@@ -185,11 +184,8 @@ static void build_argv(struct run *r, int argc, char **argv)
 static int fill_limits(struct run *r, struct error *err)
 {
     const struct config *c = &r->cli->config;
-    const struct capacity_order order = {.max_sandboxes = c->max_sandboxes};
-    if (place_limits(&r->request.limits, r->cli, err) < 0 ||
-        capacity_open(&r->capacity, &order, err) < 0)
+    if (place_limits(&r->request.limits, r->cli, err) < 0)
         return -1;
-    r->request.capacity = r->capacity;
     r->request.timeout_ms = c->timeout_ms;
     r->request.output_bytes = c->output_bytes;
     r->request.allow_degraded = c->allow_degraded;
@@ -331,7 +327,6 @@ static void close_native(struct run *r)
 {
     spawner_client_free(r->spawner);
     execution_run_free(r->execution);
-    capacity_free(r->capacity);
     for (size_t i = 0; i < ARRAY_LEN(watched_signals); i++)
         loop_signal_free(r->signals[i]);
     loop_free(r->loop);

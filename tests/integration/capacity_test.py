@@ -26,9 +26,8 @@ def full(request):
     group.rmdir()
 
 
-@pytest.mark.parametrize("args", [("run", "-c", "print(1)"), ("repl",)])
-def test_a_full_machine_says_what_it_lacks(cove, full, args):
-    done = cove(*args, preexec_fn=full)
+def test_a_full_machine_says_what_it_lacks(cove, full):
+    done = cove("repl", preexec_fn=full)
     assert done.returncode == EXIT_LIMIT, done.stderr
     assert done.stdout == ""
     assert "no room for another sandbox: processes:" in done.stderr
@@ -37,7 +36,7 @@ def test_a_full_machine_says_what_it_lacks(cove, full, args):
 
 
 def test_a_program_is_told_when_to_try_again(cove, full):
-    done = cove("run", "--json", "-c", "print(1)", preexec_fn=full)
+    done = cove("repl", "--json", preexec_fn=full)
     error = json.loads(done.stdout)["error"]
     assert done.returncode == EXIT_LIMIT
     assert error["code"] == "limit"
