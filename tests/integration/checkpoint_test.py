@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frozen sessions, checkpoints and rollbacks, through `cove repl --json`."""
 import json
+import os
 import pathlib
+import signal
 import subprocess
 
 import pytest
@@ -378,6 +380,54 @@ def test_other_processes_stand_in_the_way():
             repl.run("subprocess.Popen(['sh', '-c', 'while true; do echo x >> spoiled; done'])")
             rollback(repl, "one")
             assert repl.run("import os; print(os.listdir())") == "[]"
+
+
+def init_of(repl):
+    found, = [pid for pid in covetest.descendants(repl.process.pid) if covetest.status_of(pid).get("NSpid", "").split()[-1:] == ["1"]]
+    return found
+
+
+def copies_of(init):
+    """All that lies in the copies of the workspace, as the host sees it."""
+    return [path for path in pathlib.Path(f"/proc/{init}/root/dev/shm/.cove").rglob("*") if not path.is_dir()]
+
+
+def stop_worker(repl, init):
+    """Waits until files are being copied and stops the worker there; -> the kernel's pid."""
+    kernel, = covetest.children_of(init)
+    repl.send("checkpoint", name="half")
+    wait_for(lambda: copies_of(init), "the first file of the copy")
+    worker, = [pid for pid in covetest.children_of(init) if covetest.name_of(pid) == "cove-init"]
+    os.kill(worker, signal.SIGSTOP)
+    wait_for(lambda: covetest.status_of(worker)["State"].split()[0] == "T", "the worker to stop")
+    return kernel
+
+
+DEATHS = {
+    "killed": lambda kernel: os.kill(kernel, signal.SIGKILL),
+    "ended": lambda kernel: os.kill(kernel, signal.SIGTERM),
+}
+
+
+@needs_groups
+@pytest.mark.parametrize("end", DEATHS.values(), ids=DEATHS.keys())
+def test_an_interpreter_that_dies_while_files_are_saved_leaves_no_half_copy(end):
+    with Repl("--disk", "64M", "--inodes", "20000") as repl:
+        repl.run("import os\nfor i in range(6000): open(f'f{i}', 'w').write('x')")
+        init = init_of(repl)
+        kernel = stop_worker(repl, init)
+        assert 0 < len(copies_of(init)) < 6000, "it was stopped half-way"
+        end(kernel)
+        error = repl.read()["error"]
+        assert error["code"] == "unavailable" and "ended by signal" in error["message"], error
+        assert copies_of(init) == [] and covetest.children_of(init) == [], "told when all is gone"
+        assert repl.ask("checkpoints")["checkpoints"] == []
+        assert refusal(repl, "execute", code="1")["code"] == "conflict"
+        assert repl.ask("reset")["session"]["state"] == "ready"
+        checkpoint(repl, "whole")
+        repl.run("import os; os.remove('f1')")
+        rollback(repl, "whole")
+        assert repl.run("import os; print(len(os.listdir()))") == "6000"
 
 
 # --- memory -----------------------------------------------------------------------------------------
