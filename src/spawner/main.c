@@ -355,7 +355,8 @@ static bool is_known(const struct spawner *s, pid_t pid)
 }
 
 /* A process that a zygote has made is our child. If it was killed before its first word, by the
- * lack of memory perhaps, nobody knows of it; but it would keep its pid namespace from ending. */
+ * lack of memory perhaps, nobody knows of it; but it would keep its pid namespace from ending. At
+ * our own end there is nothing to wait for: one may have been stopped before it had a group. */
 static void reap_strangers(const struct spawner *s)
 {
     char path[64];
@@ -363,8 +364,11 @@ static void reap_strangers(const struct spawner *s)
     FILE *list = fopen(path, "re");
     siginfo_t info;
     for (int pid; list && fscanf(list, "%d", &pid) == 1;) {
-        if (!is_known(s, pid))
-            waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG);
+        if (is_known(s, pid))
+            continue;
+        if (s->is_stopping)
+            kill(pid, SIGKILL);
+        waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG);
     }
     if (list)
         fclose(list);
@@ -460,7 +464,7 @@ static void tend_zygotes(struct spawner *s)
         struct zygote *z = *at, *next = z->next;
         if (z->state == ZYGOTE_ENDING)
             end_spare(s, zygote_take_spare(z));
-        if (zygote_is_closing(z))
+        if (zygote_is_closing(z) || s->is_stopping)
             reap_strangers(s);
         if (z->destroy_serial && z->is_reaped) {
             struct spawn_message m = reply_to(z->destroy_serial, SPAWN_DESTROY, z->id);
@@ -502,6 +506,7 @@ static void end_stuck(struct spawner *s, struct sandbox *sb)
             zygote_end(z);
         }
     }
+    sb->is_late = true;
     sandbox_kill(sb);
 }
 
@@ -510,10 +515,10 @@ static void check_deadlines(struct spawner *s)
     int64_t now = clock_now_ns();
     check_zygotes(s, now);
     for (struct sandbox *sb = s->sandboxes; sb; sb = sb->next) {
+        if (sandbox_waits_for_zygote(sb) && now >= sb->seal_deadline_ns)
+            end_stuck(s, sb);
         if (sb->is_reaped || sb->state == SANDBOX_ENDING)
             continue;
-        if (sb->shell && sb->state == SANDBOX_SEALING && now >= sb->seal_deadline_ns)
-            end_stuck(s, sb);
         if (now >= sb->deadline_ns) {
             sb->lifetime_over = true;
             sandbox_kill(sb);
@@ -540,7 +545,7 @@ static int next_timeout_ms(const struct spawner *s)
             wait = MIN(wait, MEMWATCH_MS);
         if (!sb->is_reaped)
             wait = MIN(wait, MAX((sb->deadline_ns - now) / 1000000 + 1, 0));
-        if (sb->shell && sb->state == SANDBOX_SEALING)
+        if (sandbox_waits_for_zygote(sb))
             wait = MIN(wait, MAX((sb->seal_deadline_ns - now) / 1000000 + 1, 0));
     }
     for (const struct zygote *z = s->zygotes; z; z = z->next) {

@@ -59,12 +59,13 @@ def groups():
     """The version 2 groups of this test run's sandboxes."""
     mounts = [line.split() for line in pathlib.Path("/proc/mounts").read_text().splitlines()]
     roots = [pathlib.Path(fields[1]) for fields in mounts if fields[2] == "cgroup2"]
-    return [path for root in roots for path in (root / covetest.CGROUP_PARENT).glob("**/cgroup.freeze")
-            if (path.parent / "cgroup.procs").read_text()]
+    # A group may go while it is looked at, which neither pathlib's glob nor open() bears.
+    found = [pathlib.Path(folder) for root in roots for folder, _, _ in os.walk(root / covetest.CGROUP_PARENT)]
+    return [path / "cgroup.freeze" for path in found if covetest.read_text(path / "cgroup.procs")]
 
 
 def is_frozen():
-    return [path for path in groups() if "frozen 1" in (path.parent / "cgroup.events").read_text()]
+    return [path for path in groups() if "frozen 1" in covetest.read_text(path.parent / "cgroup.events")]
 
 
 # --- freezing -----------------------------------------------------------------------------------

@@ -196,7 +196,7 @@ def test_a_hundred_thousand_files_are_cut_and_quick(open_session):
     assert len(run["artifacts"]) <= 1000
     started = time.monotonic()
     assert session.value("2") == "2"  # the next one looks at them again
-    assert time.monotonic() - started < 3 * (4 if covetest.IS_ASAN else 1)
+    assert time.monotonic() - started < 3 * covetest.SLOWNESS
     assert session.host_kb("VmHWM") < HOST_KB_MAX or covetest.IS_ASAN
 
 
@@ -233,12 +233,12 @@ def assert_in_time(late_ms):
     late = []
     while not late or (min(late) > SLACK_MS and len(late) < 3):
         late.append(late_ms())
-    assert min(late) <= SLACK_MS * (4 if covetest.IS_ASAN else 1), late
+    assert min(late) <= SLACK_MS * covetest.SLOWNESS, late
 
 
 @pytest.mark.parametrize("code", INTERRUPTED.values(), ids=INTERRUPTED.keys())
 def test_a_time_limit_interrupts_in_time(session, code):
-    session.good("kept = 5")
+    session.run("kept = 5; 1 / 0")  # to tell of the first exception takes longest, and on a slow machine too long
     assert_in_time(lambda: run_into_limit(session, code))
     assert session.value("kept") == "5"
 

@@ -16,6 +16,8 @@ USERNS = "user namespace"
 LANDLOCK = "landlock"
 MEMORY = "memory cgroup"
 CGROUPS = (MEMORY, "pids cgroup", "cpu cgroup")
+# For promises of time. Most time limits were met within their 250 ms, at worst within 600.
+SLOWNESS = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,6 +68,24 @@ class Warm:
     who: str
     failure: str | None = None  # a part of it
     options: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Pool:
+    """A pool parks warm sessions, and each that is taken runs its code."""
+
+    who: str
+    count: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Tests:
+    """Tests of tests/integration that must pass here, too."""
+
+    who: str
+    title: str
+    file: str
+    words: tuple[str, ...]  # as pytest's -k has them; a test must match one
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,6 +218,18 @@ def lacking(who, tier, *layers):
 # --- machines ------------------------------------------------------------------------------------
 
 MACHINES = (
+    Machine("sessions", checks=(
+        Pool(ROOT, 4),
+        Tests(ROOT, "state, time limits, and other limits of sessions", "session_test.py", (
+            "lives_on", "state and bash", "time_limit", "interrupt_overtakes", "second_interrupt", "memory_is_told",
+            "fork_bomb", "many_processes", "full_disk", "exits", "forged", "each_other")),
+        Tests(ROOT, "frozen sessions and checkpoints", "checkpoint_test.py", (
+            "frozen", "everybody", "blocks_every_signal", "other_processes", "arrays_come_back and 100", "half_copy")),
+        Tests(ROOT, "the spawner freezes", "spawner_protocol_test.py", ("frozen", "twice")),
+        Tests(ROOT, "zygotes share nothing, and may hang", "zygote_test.py", (
+            "run_code", "share_no", "stopped_zygote_can_be_destroyed", "never_ready")),
+        Tests(ROOT, "the terminal", "repl_test.py", ("greets", "ctrl_c_interrupts")),
+    )),
     Machine("default", checks=(
         Doctor(ROOT, "T1", holding=(*CGROUPS, LANDLOCK, USERNS)),
         prints_one(ROOT),
