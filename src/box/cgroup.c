@@ -569,9 +569,8 @@ void cgroup_read_stats(const struct cgroup *cg, const struct cgroup_tree *tree,
     stats->cpu_us = cgroup_read_cpu_us(cg, tree);
 }
 
-/* Without cgroup.kill (before 5.14) the pid namespace does the work; this is its second hand. Read
- * to the end in pieces: a number that a buffer's end cut short would be another process. */
-static void kill_listed(int dir_fd)
+/* Read to the end in pieces: a number that a buffer's end cut short would be another process. */
+static void each_listed(int dir_fd, void (*found)(void *ctx, pid_t pid), void *ctx)
 {
     scoped_fd int fd = openat(dir_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
     char text[4096];
@@ -584,10 +583,28 @@ static void kill_listed(int dir_fd)
                 continue;
             }
             if (pid > 1 && pid <= INT32_MAX)
-                kill((pid_t)pid, SIGKILL);
+                found(ctx, (pid_t)pid);
             pid = 0;
         }
     }
+}
+
+/* Who is in any hierarchy is in the first: they are entered in this order. */
+void cgroup_each_process(const struct cgroup *cg, const struct cgroup_tree *tree,
+                         void (*found)(void *ctx, pid_t pid), void *ctx)
+{
+    for (size_t i = 0; i < tree->count; i++) {
+        if (cg->fd[i] < 0)
+            continue;
+        each_listed(cg->fd[i], found, ctx);
+        return;
+    }
+}
+
+static void kill_one(void *ctx, pid_t pid)
+{
+    (void)ctx;
+    kill(pid, SIGKILL);
 }
 
 int cgroup_freeze(const struct cgroup *cg, const struct cgroup_tree *tree, bool is_frozen,
@@ -614,13 +631,9 @@ void cgroup_kill(const struct cgroup *cg, const struct cgroup_tree *tree)
     int fd = fd_of(cg, tree, CGROUP_UNIFIED);
     if (fd >= 0 && write_file(fd, "cgroup.kill", "1"))
         return;
-    /* Who is in any hierarchy is in the first: they are entered in this order. */
-    for (size_t i = 0; i < tree->count; i++) {
-        if (cg->fd[i] < 0)
-            continue;
-        kill_listed(cg->fd[i]);
-        break;
-    }
+    /* Without cgroup.kill (before 5.14) the pid namespace does the work; this is its second hand.
+     */
+    cgroup_each_process(cg, tree, kill_one, NULL);
     /* What version 1 has frozen dies only when it is let go. */
     if (fd_of(cg, tree, CGROUP_FREEZER) >= 0)
         (void)!cgroup_freeze(cg, tree, false, &ignored);

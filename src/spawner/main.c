@@ -24,6 +24,7 @@
 #include "box/memwatch.h"
 #include "box/probe.h"
 #include "box/relro.h"
+#include "spawner/cull.h"
 #include "spawner/sandbox.h"
 #include "spawner/zygote.h"
 #include "wire/guest.h"
@@ -220,6 +221,16 @@ static void op_thaw(struct spawner *s, const struct spawn_message *m, struct san
     set_frozen(s, m, sb, false);
 }
 
+static void op_cull(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
+{
+    struct spawn_failure failure;
+    struct spawn_message reply = reply_to(m->serial, SPAWN_CULL, sb->id);
+    if (cull_sandbox(sb, &m->cull, &failure) < 0)
+        answer_failure(s, m->serial, SPAWN_CULL, &failure);
+    else
+        answer(s, &reply, NULL, 0);
+}
+
 static void op_destroy(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
 {
     (void)s;
@@ -273,6 +284,7 @@ static const struct spawn_op ops[SPAWN_VERB_COUNT] = {
     [SPAWN_ZYGOTE] = {PHASE_READY, CREATE_BODY_BYTES, false, SPAWN_ZYGOTE_FDS, op_zygote},
     [SPAWN_FREEZE] = {PHASE_READY, 0, true, 0, op_freeze},
     [SPAWN_THAW] = {PHASE_READY, 0, true, 0, op_thaw},
+    [SPAWN_CULL] = {PHASE_READY, sizeof(struct spawn_cull), true, 0, op_cull},
 };
 
 static bool is_zero(const uint8_t *bytes, size_t len)

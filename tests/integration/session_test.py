@@ -327,6 +327,38 @@ def test_a_fork_bomb_is_ended(open_session):
     assert len([pid for pid in covetest.descendants(session.process.pid) if is_alive(pid)]) < 10
 
 
+BOMBS = {
+    "plain": "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass",
+    "of deaf sessions": "import os, signal\nsignal.signal(2, signal.SIG_IGN)\nwhile True:\n    try:\n"
+                        "        if os.fork() == 0: os.setsid()\n    except OSError: pass",
+    "of the shell": "import os, subprocess, signal\nsignal.signal(2, signal.SIG_IGN)\n"
+                    "subprocess.run(['bash', '-c', 'trap \"\" 2; b() { b | b & }; b; while :; do :; done'])",
+}
+
+
+@pytest.mark.skipif(not covetest.IS_ROOT, reason="needs a uid for each sandbox")
+@pytest.mark.parametrize("is_saved", [False, True], ids=["unsaved", "saved"])
+@pytest.mark.parametrize("code", BOMBS.values(), ids=BOMBS.keys())
+def test_a_fork_bomb_ends_at_its_time_limit(open_session, code, is_saved):
+    """At the limit of processes, where cove-init has next to no turn of its own."""
+    session = open_session("--pids", "64")
+    session.good("kept = 1; open('file', 'w').write('kept')")
+    if is_saved:
+        assert "checkpoint" in session.ask("checkpoint", name="before")
+
+    def once():
+        late = run_into_limit(session, code, 0.5)
+        if is_saved:
+            assert "checkpoint" in session.ask("rollback", checkpoint="before")
+            assert session.value("kept, open('file').read()") == "(1, 'kept')"
+        else:
+            session.ask("reset")
+            assert session.value("open('file').read()") == "'kept'"
+        return late
+    assert_in_time(once)
+    wait_for(lambda: len([pid for pid in covetest.descendants(session.process.pid) if is_alive(pid)]) < 10, "the end of the bomb")
+
+
 def test_too_many_processes_are_told(open_session):
     session = open_session("--pids", "20")
     run = session.run("import os, time\nfor _ in range(40):\n    if os.fork() == 0: time.sleep(60)")

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not covetest.IS_ROOT, reason="uids of their own 
 # src/wire/spawn.h
 VERSION, MESSAGE, HEADER = 1, 256, struct.Struct("<IHHQQ")
 BODY = MESSAGE - HEADER.size
-HELLO, CREATE, STATS, KILL, DESTROY, PROBE, PING, EXITED, SEALED, ZYGOTE, FREEZE, THAW = range(1, 13)
+HELLO, CREATE, STATS, KILL, DESTROY, PROBE, PING, EXITED, SEALED, ZYGOTE, FREEZE, THAW, CULL = range(1, 14)
 REPLY, FAILED = 1, 2
 ALLOW_DEGRADED, UNCOUNTED = 1, 2
 LIMITS = ("memory_bytes", "disk_bytes", "inodes", "cpu_milli", "pids", "open_files", "lifetime_ms")
@@ -34,7 +34,7 @@ USUAL = {"memory_bytes": 256 << 20, "disk_bytes": 64 << 20, "inodes": 4096, "cpu
 INVALID, NOT_FOUND, CONFLICT, UNAVAILABLE, ISOLATION = 1, 2, 3, 7, 8
 # src/wire/guest.h
 GUEST = struct.Struct("<IiiiIIIIq")
-GUEST_READY, GUEST_START, GUEST_STARTED, GUEST_EXITED = 1, 2, 3, 4
+GUEST_READY, GUEST_START, GUEST_STARTED, GUEST_EXITED, GUEST_KILL = 1, 2, 3, 4, 6
 
 
 def image():
@@ -50,6 +50,10 @@ def message(verb, serial=1, flags=0, sandbox=0, reserved=0, body=b""):
 
 def create_body(digest, flags=0, zygote=0, reserved=0, **limits):
     return CREATE_BODY.pack(digest, *((USUAL | limits)[name] for name in LIMITS), flags, reserved, zygote)
+
+
+def cull_body(*keep, count=None):
+    return struct.pack(f"<I{len(keep)}i", len(keep) if count is None else count, *keep)
 
 
 class Answer:
@@ -293,6 +297,7 @@ def test_probe_tries_the_layers(spawner):
 
 class Spinning:
     """A sandbox whose program uses all the CPU time that it gets."""
+    program = ("/bin/bash", "-c", "while :; do :; done")
 
     def __init__(self, spawner, digest, **limits):
         self.spawner, made = spawner, spawner.create(digest, **limits)
@@ -301,7 +306,7 @@ class Spinning:
         self.control = socket.socket(fileno=made.fds[0])
         self.control.settimeout(PATIENCE)
         assert GUEST.unpack(self.control.recv(4096))[0] == GUEST_READY
-        start_program(self.control, "/bin/bash", "-c", "while :; do :; done")
+        start_program(self.control, *self.program)
 
     def cpu_us(self):
         return self.spawner.ask(STATS, self.id).stats["cpu_us"]
@@ -406,12 +411,91 @@ def test_a_frozen_sandbox_has_its_lifetime(spawner, digest):
     spawner.end()
 
 
+# --- the end of all but some --------------------------------------------------------------------
+
+FAMILY = "sleep 1000 & sleep 1001 & (sleep 1002 & sleep 1003) & setsid sleep 1004 & wait"
+
+
+class Family(Spinning):
+    """A sandbox with several processes, known by their arguments."""
+    program = ("/bin/bash", "-c", FAMILY)
+
+    def sleepers(self):
+        """{argument: (pid outside, pid inside)}"""
+        words = {pid: covetest.read_text(f"/proc/{pid}/cmdline").split("\0") for pid in covetest.sandboxed() if covetest.is_alive(pid)}
+        return {argv[1]: (pid, int(covetest.status_of(pid)["NSpid"].split()[-1])) for pid, argv in words.items()
+                if os.path.basename(argv[0]) == "sleep"}
+
+
+@pytest.fixture
+def family(spawner, digest):
+    made = Family(spawner, digest)
+    wait_for(lambda: len(made.sleepers()) == 5, "the processes")
+    yield made
+    made.control.close()
+
+
+def test_a_cull_ends_all_but_pid_1_and_those_named(spawner, family):
+    before = family.sleepers()
+    kept = [before[name][1] for name in ("1001", "1004")]
+    assert spawner.ask(CULL, family.id, cull_body(*kept)).failure is None
+    wait_for(lambda: set(family.sleepers()) == {"1001", "1004"}, "the end of the others")
+    assert all(family.sleepers()[name] == before[name] for name in ("1001", "1004"))
+    told = GUEST.unpack(family.control.recv(4096))
+    assert (told[0], told[3]) == (GUEST_EXITED, signal.SIGKILL), "init lives, and tells of the program"
+    start_program(family.control, "/bin/sleep", "1005")
+    wait_for(lambda: set(family.sleepers()) == {"1001", "1004", "1005"}, "what was started after it")
+    assert spawner.ask(CULL, family.id, cull_body()).failure is None
+    wait_for(lambda: not family.sleepers(), "the end of all")
+    assert spawner.ask(STATS, family.id).stats["is_over"] == 0
+    assert spawner.ask(DESTROY, family.id).failure is None
+    spawner.end()
+
+
+def test_a_cull_of_another_sandbox_is_not_felt(spawner, digest, family):
+    other = Spinning(spawner, digest)
+    assert spawner.ask(CULL, other.id, cull_body()).failure is None
+    assert GUEST.unpack(other.control.recv(4096))[0] == GUEST_EXITED
+    assert len(family.sleepers()) == 5
+    other.control.close()
+    spawner.end()
+
+
+def test_a_cull_thaws_and_is_refused_when_all_is_over(spawner, spinning):
+    spinning.wait_frozen()
+    assert spawner.ask(CULL, spinning.id, cull_body()).failure is None
+    assert GUEST.unpack(spinning.control.recv(4096))[0] == GUEST_EXITED
+    assert not spinning.is_frozen()
+    assert spawner.ask(CULL, spinning.id, cull_body(count=57)).failure[0] == INVALID
+    assert spawner.ask(KILL, spinning.id).failure is None
+    assert spawner.receive().verb == EXITED
+    assert spawner.ask(CULL, spinning.id, cull_body()).failure[0] == CONFLICT
+    spawner.end()
+
+
+def test_a_cull_ends_a_fork_bomb_at_once(spawner, digest):
+    """Those that cannot be looked into, too."""
+    class Bomb(Spinning):
+        program = ("/bin/bash", "-c", "bomb() { bomb | bomb & }; bomb; while :; do :; done")
+    bomb = Bomb(spawner, digest, pids=64, cpu_milli=1000)
+    for _ in range(5):
+        wait_for(lambda: spawner.ask(STATS, bomb.id).stats["pids_now"] >= 60, "the bomb")
+        assert spawner.ask(CULL, bomb.id, cull_body()).failure is None
+        wait_for(lambda: GUEST.unpack(bomb.control.recv(4096))[0] == GUEST_EXITED, "the end of the program")
+        if spawner.ask(STATS, bomb.id).stats["pids_now"] > 1:  # forked in that moment; init's turn comes, now
+            bomb.control.send(GUEST.pack(GUEST_KILL, 0, 0, 0, 0, 0, 0, 0, 0))
+        wait_for(lambda: spawner.ask(STATS, bomb.id).stats["pids_now"] == 1, "the end of all but init")
+        start_program(bomb.control, *bomb.program)
+    bomb.control.close()
+    spawner.end()
+
+
 # --- what ends the connection -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("verb", [CREATE, STATS, KILL, DESTROY, PROBE, PING, FREEZE, THAW])
+@pytest.mark.parametrize("verb", [CREATE, STATS, KILL, DESTROY, PROBE, PING, FREEZE, THAW, CULL])
 def test_anything_before_hello_ends_it(fresh, verb):
-    fresh.is_ended_by(message(verb, sandbox=int(verb in (STATS, KILL, DESTROY, FREEZE, THAW))))
+    fresh.is_ended_by(message(verb, sandbox=int(verb in (STATS, KILL, DESTROY, FREEZE, THAW, CULL))))
 
 
 def test_hello_of_another_version_is_answered_and_ends_it(fresh):
@@ -445,6 +529,8 @@ def bad_messages():
     yield "no sandbox", message(STATS, 5)
     yield "no sandbox to freeze", message(FREEZE, 5)
     yield "no sandbox to thaw", message(THAW, 5)
+    yield "no sandbox to cull", message(CULL, 5)
+    yield "a byte behind a cull", message(CULL, 5, sandbox=1, body=bytes(228) + b"\1")
     yield "a body behind a freeze", message(FREEZE, 5, sandbox=1, body=b"\1")
     yield "a body behind a thaw", message(THAW, 5, sandbox=1, body=bytes(BODY - 1) + b"\1")
     for at in (0, 1, BODY // 2, BODY - 1):
@@ -507,7 +593,7 @@ def test_unknown_images_are_refused(spawner, digest):
     spawner.end()
 
 
-@pytest.mark.parametrize("verb", [STATS, KILL, DESTROY, FREEZE, THAW])
+@pytest.mark.parametrize("verb", [STATS, KILL, DESTROY, FREEZE, THAW, CULL])
 def test_unknown_sandboxes_are_refused(spawner, digest, verb):
     made = spawner.create(digest)
     for sandbox in (made.sandbox + 1, 2**64 - 1):
@@ -606,15 +692,18 @@ def random_message(dice, digest, sandbox):
     kind = dice.random()
     if kind < 0.02:
         return dice.randbytes(dice.choice([1, 24, 255, MESSAGE, MESSAGE, 257, 5000]))
-    verb = dice.choice([STATS, KILL, DESTROY, PING, CREATE] * 5 + [FREEZE, THAW] * 2 + [PROBE, HELLO, dice.randrange(15)])
+    verb = dice.choice([STATS, KILL, DESTROY, PING, CREATE] * 5 + [FREEZE, THAW, CULL] * 2 + [PROBE, HELLO, dice.randrange(15)])
     flags = dice.choice([0] * 30 + [dice.getrandbits(16)])
     serial = dice.choice([0] + [dice.getrandbits(32) or 1] * 30)
-    names = verb in (STATS, KILL, DESTROY, FREEZE, THAW)
+    names = verb in (STATS, KILL, DESTROY, FREEZE, THAW, CULL)
     target = dice.choice([sandbox] * 4 + [dice.getrandbits(64), 0]) if names else 0
     body = b""
     if verb == CREATE:
         odd = {name: dice.choice([0, 1, 2**32 - 1, dice.getrandbits(32)]) for name in LIMITS if dice.random() < 0.1}
         body = create_body(dice.choice([digest] * 3 + [dice.randbytes(32)]), dice.choice([0] * 5 + [1, 2]), **odd)
+    elif verb == CULL:
+        body = cull_body(*(dice.choice([1, 2, 3, -1, dice.getrandbits(31)]) for _ in range(dice.randrange(57))),
+                         count=dice.choice([None, None, 57, 2**32 - 1]))
     elif verb == HELLO:
         body = struct.pack("<I", dice.choice([VERSION, dice.getrandbits(32)]))
     data = bytearray(message(verb, serial, flags, target, body=body))
