@@ -208,9 +208,17 @@ INTERRUPTED = {  # the interpreter lives on
     "blocked in a read": "import os; os.read(os.pipe()[0], 1)",
     "a regular expression": "import re; re.match(r'(a+)+$', 'a' * 40 + 'b')",
     "a child that sleeps": "import subprocess; subprocess.run(['sleep', '60'])",
+    "input() that waits": "import os, sys; sys.stdin = open(os.pipe()[0]); input()",
+    "a lock": "import threading; l = threading.Lock(); l.acquire(); l.acquire()",
+    "many small products": "import numpy as np; a = np.ones((50, 50))\nwhile True: a @ a",
 }
 STUBBORN = {  # these do not end by that, or not soon
     "a loop in C": "sum(range(10 ** 13))",
+    "a long product": "import numpy as np; a = np.ones((5000, 5000), 'f')\nwhile True: a @ a",
+    "a long sort": "import numpy as np\nwhile True: np.sort(np.random.rand(8_000_000), kind='stable')",
+    "a query without end": "import sqlite3; sqlite3.connect(':memory:').execute('with recursive c(x) as "
+                           "(select 1 union all select x + 1 from c) select count(*) from c').fetchone()",
+    "a long number": "len(str(7 ** (10 ** 8)))",
     "one that catches it": "while True:\n    try:\n        while True: pass\n    except KeyboardInterrupt: pass",
     "one that blocks it": "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\nwhile True: pass",
     "one that ignores it": "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass",
@@ -238,7 +246,8 @@ def assert_in_time(late_ms):
 
 @pytest.mark.parametrize("code", INTERRUPTED.values(), ids=INTERRUPTED.keys())
 def test_a_time_limit_interrupts_in_time(session, code):
-    session.run("kept = 5; 1 / 0")  # to tell of the first exception takes longest, and on a slow machine too long
+    # To tell of the first exception takes longest, and on a slow machine too long; so does an import.
+    session.run("kept = 5; import numpy; 1 / 0")
     assert_in_time(lambda: run_into_limit(session, code))
     assert session.value("kept") == "5"
 
@@ -255,6 +264,34 @@ def test_a_time_limit_ends_what_does_not_listen_in_time(session, code):
         return late
     assert_in_time(once)
     assert session.value("open('file').read()") == "'kept'"
+
+
+def end_by_interrupts(session, code, count):
+    """How long it takes, in ms."""
+    session.send("execute", code=CALL.format("here") + code, timeout=30)
+    session.wait_inside("here")
+    began = time.monotonic()
+    for _ in range(count):
+        session.send("interrupt")
+    run = session.receive()
+    assert (run["state"], run["reason"]["kind"]) == ("cancelled", "cancelled"), run
+    return (time.monotonic() - began) * 1000
+
+
+@pytest.mark.parametrize("code", INTERRUPTED.values(), ids=INTERRUPTED.keys())
+def test_an_interrupt_ends_it_in_time(session, code):
+    session.run("kept = 5; import numpy; 1 / 0")
+    assert_in_time(lambda: end_by_interrupts(session, code, 1))
+    assert session.value("kept") == "5"
+
+
+@pytest.mark.parametrize("code", STUBBORN.values(), ids=STUBBORN.keys())
+def test_two_interrupts_end_what_does_not_listen_in_time(session, code):
+    def once():
+        late = end_by_interrupts(session, code, 2)
+        session.reset()
+        return late
+    assert_in_time(once)
 
 
 def test_a_kill_loses_variables_and_keeps_files(session):
