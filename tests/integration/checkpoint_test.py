@@ -516,6 +516,28 @@ kernel.checkpoint = lie
                 repl.ask("delete_checkpoint", checkpoint=row["id"])
 
 
+def inside_of(repl):
+    """All processes of the sandbox, pid 1 and frozen copies too."""
+    return [pid for pid in covetest.descendants(repl.process.pid) if len(covetest.status_of(pid).get("NSpid", "").split()) > 1]
+
+
+@needs_groups
+def test_a_checkpoint_is_of_its_session_only():
+    with Repl() as one, Repl() as other:
+        word = one.run("import os; word = os.urandom(20).hex(); open('file', 'w').write(word); print(word)").encode()
+        made = checkpoint(one, "mine")
+        checkpoint(other, "mine")
+        one.run("del word; os.remove('file')")
+        rollback(other, "mine")
+        assert any(covetest.remembers(pid, word) for pid in inside_of(one)), "or the search would find nothing anywhere"
+        assert len(inside_of(other)) >= 3 and not [pid for pid in inside_of(other) if covetest.remembers(pid, word)]
+        assert other.run("import os; print('word' in globals(), os.listdir())") == "False []"
+        for op in ("rollback", "delete_checkpoint"):
+            assert refusal(other, op, checkpoint=made["id"])["code"] == "not_found"
+        rollback(one, made["id"])
+        assert one.run("print(word, open('file').read())") == f"{word.decode()} {word.decode()}"
+
+
 def test_spoiled_copies_of_files_are_told():
     with Repl() as repl:
         repl.run("import os; os.symlink('/workspace', '/dev/shm/.cove'); open('x', 'w').close()")

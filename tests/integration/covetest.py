@@ -258,6 +258,21 @@ def nothing_is_left():
     wait_for(lambda: not sandbox_groups(), "no cgroup of a sandbox")
 
 
+def remembers(pid, word):
+    """Whether a process has these bytes anywhere in the memory that it may write."""
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        for line in read_text(f"/proc/{pid}/maps").splitlines():
+            start, end = (int(number, 16) for number in line.split()[0].split("-"))
+            if "w" not in line.split()[1] or line.endswith(("[vvar]", "[vsyscall]")):
+                continue
+            try:
+                if word in os.pread(memory.fileno(), end - start, start):
+                    return True
+            except OSError:  # gone meanwhile
+                continue
+    return False
+
+
 def kill_quietly(pid, number=signal.SIGKILL):
     try:
         os.kill(pid, number)

@@ -9,6 +9,7 @@ import pwd
 import shutil
 import signal
 import socket
+import stat
 import struct
 import subprocess
 import tempfile
@@ -517,6 +518,61 @@ def test_siblings_share_no_file_and_no_namespace(host):
         links = [os.readlink(f"/proc/{pid}/ns/{space}") for pid in [*inits.values(), *kernels, *host.zygote_pids()]]
         assert links[0] == links[2] and links[1] == links[3], "a kernel lives where its init does"
         assert len({links[0], links[1], links[4]}) == 3, space
+    host.end()
+
+
+def kernel_of(host, session):
+    init = next(pid for pid in host.find("cove-init") if covetest.uids_of(pid) == {session.host_uid})
+    kernel, = covetest.children_of(init)
+    return kernel
+
+
+def open_things(pid):
+    """What it has open, by what it is; a device of everybody's is nothing shared."""
+    found = {}
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        st = os.stat(f"/proc/{pid}/fd/{fd}")
+        if not stat.S_ISCHR(st.st_mode):
+            found[st.st_dev, st.st_ino] = os.readlink(f"/proc/{pid}/fd/{fd}")
+    return found
+
+
+def test_siblings_share_no_pid_and_no_descriptor(host):
+    zygote = host.zygote()
+    first, second = host.session(zygote), host.session(zygote)
+    kernels = [kernel_of(host, session) for session in (first, second)]
+    mine, others = (open_things(pid) for pid in kernels)
+    assert mine and others and not mine.keys() & others.keys(), (mine, others)
+    for pid in host.zygote_pids():
+        assert not open_things(pid).keys() & (mine.keys() | others.keys())
+    # Every pid is tried, and all at once; what is reached would be gone, or be told.
+    assert first.value("""
+import os, signal
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+reached = []
+for pid in range(3, 40_000):
+    try: os.kill(pid, signal.SIGKILL); reached.append(pid)
+    except ProcessLookupError: pass
+try: os.kill(-1, signal.SIGTERM)
+except ProcessLookupError: pass
+print(json.dumps([reached, os.listdir("/proc").count("2"), [n for n in os.listdir("/proc") if n.isdigit()]]))""") == [[], 1, ["2"]]
+    assert second.run("print(1)") == "1\n"
+    assert host.session(zygote).run("print(2)") == "2\n", "the zygote lives, too"
+    host.end()
+
+
+def test_a_zygote_learns_nothing_from_its_sandboxes(host):
+    """Whatever a tenant has in memory, in files or in its streams is in no other sandbox, and not in the zygote."""
+    zygote = host.zygote()
+    first = host.session(zygote)
+    word = first.run("import os; word = os.urandom(20).hex(); open('file', 'w').write(word); os.environ['WORD'] = word; print(word)")
+    word = word.strip().encode()
+    assert covetest.remembers(kernel_of(host, first), word), "or the search would find nothing anywhere"
+    beside = host.session(zygote)
+    host.destroy(first)
+    after = [host.session(zygote) for _ in range(2)]  # one of them was a spare then, the other is new
+    pids = [kernel_of(host, session) for session in (beside, *after)] + host.find("cove-init") + host.find("python3")
+    assert len(pids) >= 8 and not [pid for pid in pids if covetest.remembers(pid, word)]
     host.end()
 
 
