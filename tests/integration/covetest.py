@@ -17,6 +17,7 @@ BUILD = pathlib.Path(os.environ.get("COVE_BUILD_DIR") or ROOT / "build").resolve
 IS_ASAN = os.environ.get("COVE_ASAN") == "1" or BUILD.name.endswith("asan")
 # How much longer things may take than on the machine that a promise of time is made for.
 SLOWNESS = int(os.environ.get("COVE_TEST_SLOWNESS") or (4 if IS_ASAN else 1))
+IS_EMULATED = "COVE_TEST_SLOWNESS" in os.environ
 IS_ROOT = os.geteuid() == 0
 SANDBOX_UIDS = range(1_900_000_000, 1_900_065_536)
 PATIENCE = 120  # seconds that a loaded machine may take for anything

@@ -16,8 +16,9 @@ USERNS = "user namespace"
 LANDLOCK = "landlock"
 MEMORY = "memory cgroup"
 CGROUPS = (MEMORY, "pids cgroup", "cpu cgroup")
-# For promises of time. Most time limits were met within their 250 ms, at worst within 600.
-SLOWNESS = 4
+# For promises of time. Seen here: each limit of time was met within its 250 ms in one of three tries, on a host with a load of
+# ten on two processors; so twice that is enough. What does not hold is that an interpreter always lives through it.
+SLOWNESS = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -220,14 +221,20 @@ def lacking(who, tier, *layers):
 MACHINES = (
     Machine("sessions", checks=(
         Pool(ROOT, 4),
-        Tests(ROOT, "state, time limits, and other limits of sessions", "session_test.py", (
-            "lives_on", "state and bash", "time_limit", "interrupt_overtakes", "second_interrupt", "memory_is_told",
-            "fork_bomb", "many_processes", "full_disk", "exits", "forged", "each_other")),
+        Tests(ROOT, "state, files and neighbours of sessions", "session_test.py", (
+            "lives_on", "its_own_artifacts", "exits", "forged", "each_other")),
+        Tests(ROOT, "time limits and interrupts of sessions", "session_test.py", (
+            "(time_limit or in_time) and (sleep or loop or regular or input or stopped or query)", "overtakes")),
+        Tests(ROOT, "other limits of sessions", "session_test.py", (
+            "memory_is_told", "is_ended and bomb", "ends_at and plain", "many_processes", "full_disk")),
+    )),
+    Machine("checkpoints", checks=(
         Tests(ROOT, "frozen sessions and checkpoints", "checkpoint_test.py", (
-            "frozen", "everybody", "blocks_every_signal", "other_processes", "arrays_come_back and 100", "half_copy")),
-        Tests(ROOT, "the spawner freezes", "spawner_protocol_test.py", ("frozen", "twice")),
+            "frozen", "everybody", "blocks_every_signal", "other_processes", "arrays_come_back and 100", "half_copy and killed")),
+        Tests(ROOT, "the spawner freezes and culls", "spawner_protocol_test.py", ("a_frozen_sandbox", "a_cull")),
         Tests(ROOT, "zygotes share nothing, and may hang", "zygote_test.py", (
-            "run_code", "share_no", "stopped_zygote_can_be_destroyed", "never_ready")),
+            "run_code", "siblings", "stopped_zygote_can_be_destroyed", "never_ready")),
+        Tests(ROOT, "a plain kernel", "kernel_bash_test.py", ("in_a_sandbox",)),
         Tests(ROOT, "the terminal", "repl_test.py", ("greets", "ctrl_c_interrupts")),
     )),
     Machine("default", checks=(
