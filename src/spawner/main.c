@@ -555,7 +555,7 @@ static int next_timeout_ms(const struct spawner *s)
             wait = MIN(wait, REMOVE_RETRY_MS);
         else if (sb->state == SANDBOX_LIVE && !sb->plan.has_memory_cgroup)
             wait = MIN(wait, MEMWATCH_MS);
-        if (!sb->is_reaped)
+        if (!sb->is_reaped && sb->state != SANDBOX_ENDING)
             wait = MIN(wait, MAX((sb->deadline_ns - now) / 1000000 + 1, 0));
         if (sandbox_waits_for_zygote(sb))
             wait = MIN(wait, MAX((sb->seal_deadline_ns - now) / 1000000 + 1, 0));
