@@ -244,6 +244,11 @@ def assert_in_time(late_ms):
     assert min(late) <= SLACK_MS * covetest.SLOWNESS, late
 
 
+def prepare(session, code):
+    """To tell of the first exception takes longest, and on a slow machine too long; so does an import."""
+    session.run(f"kept = 5\n{'import numpy' if 'numpy' in code else ''}\n1 / 0")
+
+
 def revive(session):
     """A new interpreter where the old one had to be killed."""
     answer = session.ask("execute", code="1")
@@ -254,8 +259,7 @@ def revive(session):
 
 @pytest.mark.parametrize("code", INTERRUPTED.values(), ids=INTERRUPTED.keys())
 def test_a_time_limit_interrupts_in_time(session, code):
-    # To tell of the first exception takes longest, and on a slow machine too long; so does an import.
-    session.run("kept = 5; import numpy; 1 / 0")
+    prepare(session, code)
 
     def once():
         late = run_into_limit(session, code)
@@ -291,7 +295,7 @@ def end_by_interrupts(session, code, count):
 
 @pytest.mark.parametrize("code", INTERRUPTED.values(), ids=INTERRUPTED.keys())
 def test_an_interrupt_ends_it_in_time(session, code):
-    session.run("kept = 5; import numpy; 1 / 0")
+    prepare(session, code)
     assert_in_time(lambda: end_by_interrupts(session, code, 1))
     assert session.value("kept") == "5"
 

@@ -222,7 +222,7 @@ MACHINES = (
     Machine("sessions", checks=(
         Pool(ROOT, 4),
         Tests(ROOT, "state, files and neighbours of sessions", "session_test.py", (
-            "lives_on", "its_own_artifacts", "exits", "forged", "each_other")),
+            "lives_on", "has_state and bash", "its_own_artifacts", "exits", "forged_end", "each_other")),
         Tests(ROOT, "time limits and interrupts of sessions", "session_test.py", (
             "(time_limit or in_time) and (sleep or loop or regular or input or stopped or query)", "overtakes")),
         Tests(ROOT, "other limits of sessions", "session_test.py", (
@@ -234,7 +234,6 @@ MACHINES = (
         Tests(ROOT, "the spawner freezes and culls", "spawner_protocol_test.py", ("a_frozen_sandbox", "a_cull")),
         Tests(ROOT, "zygotes share nothing, and may hang", "zygote_test.py", (
             "run_code", "siblings", "stopped_zygote_can_be_destroyed", "never_ready")),
-        Tests(ROOT, "a plain kernel", "kernel_bash_test.py", ("in_a_sandbox",)),
         Tests(ROOT, "the terminal", "repl_test.py", ("greets", "ctrl_c_interrupts")),
     )),
     Machine("default", checks=(
