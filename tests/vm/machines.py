@@ -233,7 +233,7 @@ MACHINES = (
             "frozen", "everybody", "blocks_every_signal", "arrays_come_back and 100", "half_copy and killed")),
         Tests(ROOT, "the spawner freezes and culls", "spawner_protocol_test.py", ("a_frozen_sandbox", "a_cull")),
         Tests(ROOT, "zygotes share nothing, and may hang", "zygote_test.py", (
-            "run_code", "siblings", "stopped_zygote_can_be_destroyed", "never_ready")),
+            "run_code", "siblings", "can_be_destroyed and not waits", "never_ready")),
         Tests(ROOT, "the terminal", "repl_test.py", ("greets", "ctrl_c_interrupts")),
     )),
     Machine("default", checks=(
