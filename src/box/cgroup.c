@@ -585,9 +585,9 @@ void cgroup_read_stats(const struct cgroup *cg, const struct cgroup_tree *tree,
     stats->cpu_us = cgroup_read_cpu_us(cg, tree);
 }
 
-/* Without cgroup.kill (before 5.14) the pid namespace does the work; this is its second hand. Read
- * to the end in pieces: a number that a buffer's end cut short would be another process. */
-static bool kill_listed(int dir_fd, const char *procs)
+/* Read to the end in pieces: a number that a buffer's end cut short would be another process. */
+static bool each_listed(int dir_fd, const char *procs, void (*found)(void *ctx, pid_t pid),
+                        void *ctx)
 {
     scoped_fd int fd = openat(dir_fd, procs, O_RDONLY | O_CLOEXEC);
     char text[4096];
@@ -600,11 +600,27 @@ static bool kill_listed(int dir_fd, const char *procs)
                 continue;
             }
             if (pid > 1 && pid <= INT32_MAX)
-                kill((pid_t)pid, SIGKILL);
+                found(ctx, (pid_t)pid);
             pid = 0;
         }
     }
     return fd >= 0;
+}
+
+/* Who is in any hierarchy is in the first: they are entered in this order. */
+void cgroup_each_process(const struct cgroup *cg, const struct cgroup_tree *tree,
+                         void (*found)(void *ctx, pid_t pid), void *ctx)
+{
+    char procs[CGROUP_NAME_BYTES];
+    file_name(cg, "cgroup.procs", procs);
+    for (size_t i = 0; i < tree->count && !each_listed(tree->parent_fd[i], procs, found, ctx); i++)
+        ;
+}
+
+static void kill_one(void *ctx, pid_t pid)
+{
+    (void)ctx;
+    kill(pid, SIGKILL);
 }
 
 int cgroup_freeze(const struct cgroup *cg, const struct cgroup_tree *tree, bool is_frozen,
@@ -628,14 +644,12 @@ int cgroup_freeze(const struct cgroup *cg, const struct cgroup_tree *tree, bool 
 void cgroup_kill(const struct cgroup *cg, const struct cgroup_tree *tree)
 {
     struct error ignored;
-    char procs[CGROUP_NAME_BYTES];
-    file_name(cg, "cgroup.procs", procs);
     if (cgroup_tree_has(tree, CGROUP_UNIFIED) &&
         write_of(cg, tree, CGROUP_UNIFIED, "cgroup.kill", "1"))
         return;
-    /* Who is in any hierarchy is in the first: they are entered in this order. */
-    for (size_t i = 0; i < tree->count && !kill_listed(tree->parent_fd[i], procs); i++)
-        ;
+    /* Without cgroup.kill (before 5.14) the pid namespace does the work; this is its second hand.
+     */
+    cgroup_each_process(cg, tree, kill_one, NULL);
     /* What version 1 has frozen dies only when it is let go. */
     if (cgroup_tree_has(tree, CGROUP_FREEZER))
         (void)!cgroup_freeze(cg, tree, false, &ignored);

@@ -100,6 +100,10 @@ void cgroup_read_stats(const struct cgroup *cg, const struct cgroup_tree *tree,
 MUST_CHECK int cgroup_freeze(const struct cgroup *cg, const struct cgroup_tree *tree,
                              bool is_frozen, struct error *err);
 
+/* Calls `found` for each process of the group, as its list is at this moment. */
+void cgroup_each_process(const struct cgroup *cg, const struct cgroup_tree *tree,
+                         void (*found)(void *ctx, pid_t pid), void *ctx);
+
 void cgroup_kill(const struct cgroup *cg, const struct cgroup_tree *tree);
 
 /* Removes the group; false while something is still in it (then call again a little later). */

@@ -27,8 +27,9 @@
 #define COLLECT_MS         10000
 #define WATCH_AFTER_MS     1 /* most executions are over by then */
 #define ERROR_BODY_MAX     (1024 * 1024)
-/* For cove-init to kill, before the spawner kills all, and the files with it. A bomb inside may
- * keep init from its turn for some hundred milliseconds. */
+/* For cove-init to kill. A bomb inside may keep it from its turn for some hundred milliseconds:
+ * then the spawner does it, and when it cannot, at last kills all, and the files with it. */
+#define CULL_AFTER_MS 25
 #define KILL_GRACE_MS 1000
 
 enum step { STEP_PUT, STEP_RUN, STEP_FINISH, STEP_OVER };
@@ -60,6 +61,7 @@ struct cell {
     unsigned ticks;
     bool is_collecting;
     struct count *counting; /* the spawner owes us the counters */
+    struct count *culling;  /* and this the end of all that runs */
     bool kernel_is_lost;
     bool kernel_has_exited; /* and init said how */
     bool is_gone;           /* there is no init to ask any more */
@@ -217,6 +219,37 @@ static void on_kill_late(void *ctx)
     spawner_client_ask(c->place.spawner, &m, on_stats, nobody);
 }
 
+/* What was killed may take its time to die, but does nothing any more. */
+static void on_culled(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
+{
+    (void)fds;
+    (void)err;
+    scoped_free struct count *count = ctx;
+    struct cell *c = count->cell;
+    if (!c)
+        return;
+    c->culling = NULL;
+    if (m && c->step == STEP_RUN)
+        begin_finish(c);
+}
+
+static void on_cull_time(void *ctx)
+{
+    struct cell *c = ctx;
+    size_t count;
+    const int32_t *kept = guest_kept(c->place.guest, &count);
+    struct spawn_message m = {.verb = SPAWN_CULL, .sandbox = c->place.sandbox};
+    loop_timer_free(c->kill_timer);
+    c->kill_timer = loop_timer_new(c->place.loop, KILL_GRACE_MS, on_kill_late, c);
+    if (count > SPAWN_CULL_MAX || c->culling)
+        return;
+    m.cull.count = (uint32_t)count;
+    memcpy(m.cull.keep, kept, count * sizeof(kept[0]));
+    c->culling = xcalloc(1, sizeof(*c->culling));
+    c->culling->cell = c;
+    spawner_client_ask(c->place.spawner, &m, on_culled, c->culling);
+}
+
 static void kill_now(struct cell *c)
 {
     if (c->step > STEP_RUN || (c->kill_timer && c->kernel_is_lost))
@@ -224,7 +257,7 @@ static void kill_now(struct cell *c)
     c->kernel_is_lost = true;
     guest_kill(c->place.guest);
     loop_timer_free(c->kill_timer);
-    c->kill_timer = loop_timer_new(c->place.loop, KILL_GRACE_MS, on_kill_late, c);
+    c->kill_timer = loop_timer_new(c->place.loop, CULL_AFTER_MS, on_cull_time, c);
 }
 
 void cell_kill(struct cell *c)
@@ -591,6 +624,8 @@ void cell_free(struct cell *c)
         return;
     if (c->counting)
         c->counting->cell = NULL;
+    if (c->culling)
+        c->culling->cell = NULL;
     loop_timer_free(c->timer);
     loop_timer_free(c->kill_timer);
     loop_timer_free(c->watch_timer);

@@ -168,7 +168,8 @@ static void end_work(struct session *s, const struct error *err)
         free_checkpoint(work.target);
 }
 
-/* Of one that was not saved whole nothing stays but, until the sandbox ends, files of its copy. */
+/* Of one that was not saved whole nothing stays; init was not asked for its files yet, or does not
+ * answer any more. */
 void checkpoint_abort(struct session *s, const struct error *err)
 {
     if (s->work.step == CHECKPOINT_WAIT || s->work.step == CHECKPOINT_SAVE) {
@@ -383,8 +384,11 @@ static void forget(struct session *s, struct checkpoint *c)
 static void on_saved(struct session *s, int error)
 {
     struct checkpoint *c = s->work.target;
-    if (error) {
+    if (s->work.death.msg[0])
+        s->work.error = s->work.death;
+    else if (error)
         set_files_error(&s->work.error, error, "the workspace cannot be saved");
+    if (s->work.error.msg[0]) {
         s->checkpoint_count--; /* it is the last one */
         s->work.state = SESSION_READY;
         forget(s, c);
@@ -508,10 +512,28 @@ static void on_adopted(struct session *s, int error)
 
 static void on_forgotten(struct session *s)
 {
-    struct error err = s->work.error;
-    session_enter(s, s->work.state);
+    struct error err = s->work.error, death = s->work.death;
+    session_enter(s, death.msg[0] ? SESSION_FAILED : s->work.state);
     end_work(s, err.msg[0] ? &err : NULL); /* which frees it: it is in the list no more */
+    if (death.msg[0]) {
+        guest_kill(s->guest); /* what the interpreter left running */
+        session_fail(s, &death);
+    }
     session_begin_next(s);
+}
+
+/* Half a copy of the workspace would take its room until the sandbox ends. So the worker is ended,
+ * which init tells; then the copy is removed, and only then has the session failed. */
+bool checkpoint_on_death(struct session *s, const struct error *err)
+{
+    if (s->work.step != CHECKPOINT_SAVE && s->work.step != CHECKPOINT_FORGET)
+        return false;
+    if (s->work.death.msg[0] == '\0')
+        s->work.death = *err;
+    session_drop_kernel(s);
+    if (s->work.step == CHECKPOINT_SAVE)
+        guest_kill(s->guest);
+    return true;
 }
 
 bool checkpoint_on_guest(struct session *s, const struct guest_message *m)

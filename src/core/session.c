@@ -479,6 +479,8 @@ void session_on_frame(void *ctx, const struct frame_message *m, const char *why)
         cell_on_channel_end(s->cell, why);
     else if (!m && why) { /* else the kernel's end follows */
         error_set(&err, ERROR_UNAVAILABLE, "the interpreter spoke nonsense: %s", why);
+        if (checkpoint_on_death(s, &err))
+            return;
         guest_kill(s->guest);
         if (s->question.fn)
             end_question(s, &err);
@@ -572,6 +574,12 @@ static void join_kernel(struct session *s, int channel)
 static void on_kernel_exit(struct session *s, const struct guest_message *m)
 {
     struct error err;
+    if (m->signal)
+        error_set(&err, ERROR_UNAVAILABLE, "the interpreter was ended by signal %d", m->signal);
+    else
+        error_set(&err, ERROR_UNAVAILABLE, "the interpreter ended with status %d", m->exit_code);
+    if (checkpoint_on_death(s, &err))
+        return;
     guest_kill(s->guest); /* what it left running */
     if (s->wants_reset) {
         session_drop_kernel(s);
@@ -580,10 +588,6 @@ static void on_kernel_exit(struct session *s, const struct guest_message *m)
     }
     if (s->info.state == SESSION_FAILED)
         return; /* why is known already */
-    if (m->signal)
-        error_set(&err, ERROR_UNAVAILABLE, "the interpreter was ended by signal %d", m->signal);
-    else
-        error_set(&err, ERROR_UNAVAILABLE, "the interpreter ended with status %d", m->exit_code);
     if (s->startup) {
         scoped_strbuf struct strbuf words;
         strbuf_init(&words, START_WORDS_MAX * 2);

@@ -37,6 +37,7 @@ struct checkpoint_work {
     int64_t start_ns;
     enum session_state state; /* of the session, before */
     struct error error;       /* msg "": none; what is told when the rest is cleaned up */
+    struct error death;       /* msg "": none; of the interpreter, meanwhile */
     bool is_adopted;
     bool is_ready;
 };
@@ -130,6 +131,10 @@ MUST_CHECK int session_ask_with(struct session *s, enum kernel_frame_type questi
 /* True when the message was about a rollback, and nobody else should look at it. */
 bool checkpoint_on_guest(struct session *s, const struct guest_message *m);
 bool checkpoint_on_ready(struct session *s); /* the same, for a READY */
+
+/* True when the interpreter's end must wait: files are being copied or removed, and the session
+ * fails when that is cleaned up. */
+bool checkpoint_on_death(struct session *s, const struct error *err);
 
 /* The session has failed or ended while something was under way. */
 void checkpoint_abort(struct session *s, const struct error *err);

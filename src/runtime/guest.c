@@ -137,6 +137,12 @@ void guest_keep(struct guest *g, const int32_t *pids, size_t count)
     memcpy(g->keep, pids, g->keep_count * sizeof(pids[0]));
 }
 
+const int32_t *guest_kept(const struct guest *g, size_t *count)
+{
+    *count = g->keep_count;
+    return g->keep;
+}
+
 void guest_snapshot(struct guest *g, enum guest_files_op op, uint32_t number, uint32_t base)
 {
     send_keeping(g,

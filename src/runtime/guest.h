@@ -44,6 +44,9 @@ void guest_kill(
 /* The pids (inside) that no guest_kill() ends from now on; at most GUEST_KEEP_MAX. */
 void guest_keep(struct guest *guest, const int32_t *pids, size_t count);
 
+/* Those pids, borrowed until the next guest_keep(). */
+const int32_t *guest_kept(const struct guest *guest, size_t *count);
+
 /* A kill that is answered: GUEST_KILLED. */
 void guest_kill_and_tell(struct guest *guest);
 

@@ -24,6 +24,7 @@
 #include "box/memwatch.h"
 #include "box/probe.h"
 #include "box/relro.h"
+#include "spawner/cull.h"
 #include "spawner/roster.h"
 #include "spawner/zygote.h"
 #include "wire/guest.h"
@@ -212,6 +213,16 @@ static void op_thaw(struct spawner *s, const struct spawn_message *m, struct san
     set_frozen(s, m, sb, false);
 }
 
+static void op_cull(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
+{
+    struct spawn_failure failure;
+    struct spawn_message reply = reply_to(m->serial, SPAWN_CULL, sb->id);
+    if (cull_sandbox(sb, &m->cull, &failure) < 0)
+        answer_failure(s, m->serial, SPAWN_CULL, &failure);
+    else
+        answer(s, &reply, NULL, 0);
+}
+
 static void op_destroy(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
 {
     sandbox_end(sb); /* its last counters are read when it is reaped */
@@ -265,6 +276,7 @@ static const struct spawn_op ops[SPAWN_VERB_COUNT] = {
     [SPAWN_ZYGOTE] = {PHASE_READY, CREATE_BODY_BYTES, false, SPAWN_ZYGOTE_FDS, op_zygote},
     [SPAWN_FREEZE] = {PHASE_READY, 0, true, 0, op_freeze},
     [SPAWN_THAW] = {PHASE_READY, 0, true, 0, op_thaw},
+    [SPAWN_CULL] = {PHASE_READY, sizeof(struct spawn_cull), true, 0, op_cull},
 };
 
 static bool is_zero(const uint8_t *bytes, size_t len)
@@ -336,7 +348,8 @@ static bool is_known(const struct spawner *s, pid_t pid)
 }
 
 /* A process that a zygote has made is our child. If it was killed before its first word, by the
- * lack of memory perhaps, nobody knows of it; but it would keep its pid namespace from ending. */
+ * lack of memory perhaps, nobody knows of it; but it would keep its pid namespace from ending. At
+ * our own end there is nothing to wait for: one may have been stopped before it had a group. */
 static void reap_strangers(const struct spawner *s)
 {
     char path[64];
@@ -344,8 +357,11 @@ static void reap_strangers(const struct spawner *s)
     FILE *list = fopen(path, "re");
     siginfo_t info;
     for (int pid; list && fscanf(list, "%d", &pid) == 1;) {
-        if (!is_known(s, pid))
-            waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG);
+        if (is_known(s, pid))
+            continue;
+        if (s->is_stopping)
+            kill(pid, SIGKILL);
+        waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG);
     }
     if (list)
         fclose(list);
@@ -434,7 +450,7 @@ static void tend_zygotes(struct spawner *s)
         struct zygote *z = *at, *next = z->next;
         if (z->state == ZYGOTE_ENDING)
             end_spare(s, zygote_take_spare(z));
-        if (zygote_is_closing(z))
+        if (zygote_is_closing(z) || s->is_stopping)
             reap_strangers(s);
         if (z->destroy_serial && z->is_reaped) {
             struct spawn_message m = reply_to(z->destroy_serial, SPAWN_DESTROY, z->id);
@@ -476,6 +492,7 @@ static void end_stuck(struct spawner *s, struct sandbox *sb)
             zygote_end(z);
         }
     }
+    sb->is_late = true;
     sandbox_kill(sb);
 }
 
@@ -491,10 +508,10 @@ static void check_deadlines(struct spawner *s)
     check_zygotes(s, now);
     roster_check_deadlines(&s->roster, now, end_life);
     for (struct sandbox *sb = s->roster.busy; sb; sb = sb->next) {
+        if (sandbox_waits_for_zygote(sb) && now >= sb->seal_deadline_ns)
+            end_stuck(s, sb);
         if (sb->is_reaped || sb->state == SANDBOX_ENDING)
             continue;
-        if (sb->shell && sb->state == SANDBOX_SEALING && now >= sb->seal_deadline_ns)
-            end_stuck(s, sb);
         if (now >= sb->deadline_ns)
             end_life(sb);
         if (!sb->plan.has_memory_cgroup && sb->state == SANDBOX_LIVE) {
@@ -519,9 +536,9 @@ static int next_timeout_ms(const struct spawner *s)
             wait = MIN(wait, REMOVE_RETRY_MS);
         else if (sb->state == SANDBOX_LIVE && !sb->plan.has_memory_cgroup)
             wait = MIN(wait, MEMWATCH_MS);
-        if (!sb->is_reaped)
+        if (!sb->is_reaped && sb->state != SANDBOX_ENDING)
             wait = MIN(wait, MAX((sb->deadline_ns - now) / 1000000 + 1, 0));
-        if (sb->shell && sb->state == SANDBOX_SEALING)
+        if (sandbox_waits_for_zygote(sb))
             wait = MIN(wait, MAX((sb->seal_deadline_ns - now) / 1000000 + 1, 0));
     }
     for (const struct zygote *z = s->zygotes; z; z = z->next) {

@@ -332,6 +332,11 @@ static bool is_unknown(const struct sandbox *sb)
     return sb->child.pid == 0 && !sb->is_reaped;
 }
 
+bool sandbox_waits_for_zygote(const struct sandbox *sb)
+{
+    return sb->shell && !sb->is_late && (sb->state == SANDBOX_SEALING || is_unknown(sb));
+}
+
 int sandbox_get_poll_fd(const struct sandbox *sb, bool *is_report)
 {
     *is_report = sb->state == SANDBOX_SEALING || is_unknown(sb);
@@ -350,6 +355,8 @@ static void leave_sealing(struct sandbox *sb, enum sandbox_state state)
 void sandbox_end(struct sandbox *sb)
 {
     sandbox_kill(sb);
+    if (is_unknown(sb)) /* a spare had no deadline yet */
+        sb->seal_deadline_ns = clock_now_ns() + SEAL_LIMIT_NS;
     leave_sealing(sb, SANDBOX_ENDING);
 }
 
@@ -391,7 +398,7 @@ int sandbox_on_report(struct sandbox *sb, struct spawn_failure *failure)
         sb->layers |= report.layers;
         return 0;
     }
-    if (n == 0 && sb->child.pid > 0 && sb->layers & LAYER_BIT(SECCOMP)) {
+    if (n == 0 && sb->child.pid > 0 && sb->layers & LAYER_BIT(SECCOMP) && !sb->is_late) {
         leave_sealing(sb, SANDBOX_LIVE);
         close_fd(&sb->child.report_fd);
         drop_plan(sb);
@@ -404,7 +411,8 @@ int sandbox_on_report(struct sandbox *sb, struct spawn_failure *failure)
         report.step[sizeof(report.step) - 1] = '\0';
         return fail(failure, ERROR_ISOLATION, report.sys_errno, report.layer, report.step);
     }
-    return fail(failure, ERROR_ISOLATION, 0, -1, "the sealing process died");
+    return fail(failure, ERROR_ISOLATION, 0, -1,
+                sb->is_late ? "it was not sealed in time" : "the sealing process died");
 }
 
 void sandbox_set_baseline(struct sandbox *sb)
@@ -440,7 +448,10 @@ void sandbox_read_stats(struct sandbox *sb, struct spawn_stats *out)
 void sandbox_kill(struct sandbox *sb)
 {
     /* One that has not said its first word yet is killed when it does: killed before, it would be a
-     * child of ours that we do not know. */
+     * child of ours that we do not know, until its zygote's end. One that never does has no other
+     * end. */
+    if (sb->is_late && sb->child.pid == 0)
+        cgroup_kill(&sb->cgroup, sb->tree);
     if (sb->is_reaped || sb->child.pid == 0)
         return;
     /* The end of its pid 1 takes the whole pid namespace; the cgroup is the second hand. */
@@ -462,9 +473,11 @@ void sandbox_on_exit(struct sandbox *sb)
 {
     siginfo_t info = {0};
     struct rusage usage = {0};
-    if (sb->is_reaped || sb->child.pid_fd < 0 ||
-        syscall(SYS_waitid, P_PIDFD, sb->child.pid_fd, &info, WEXITED | WNOHANG, &usage) < 0 ||
-        info.si_pid == 0)
+    if (sb->is_reaped || sb->child.pid_fd < 0)
+        return;
+    long status = syscall(SYS_waitid, P_PIDFD, sb->child.pid_fd, &info, WEXITED | WNOHANG, &usage);
+    bool was_stranger = status < 0 && errno == ECHILD; /* reaped before its first word was read */
+    if (!was_stranger && (status < 0 || info.si_pid == 0))
         return;
     sandbox_read_stats(sb, &sb->last);
     sb->last.is_over = 1;

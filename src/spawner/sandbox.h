@@ -40,6 +40,7 @@ struct sandbox {
     int channel_fd; /* the host's end of the channel to a kernel; goes to the client */
     int64_t deadline_ns;
     int64_t seal_deadline_ns; /* for the zygote that makes it */
+    bool is_late;             /* that is over, whatever is heard from it now */
     bool lifetime_over;
     bool killed_for_memory;     /* by the watch that stands in for a memory cgroup */
     uint64_t memory_seen_bytes; /* its highest sum */
@@ -70,6 +71,9 @@ MUST_CHECK int sandbox_start_warm(struct sandbox *sb, struct host *host,
 /* Something came from the sealing child. Answers -1 with *failure when the seal failed: then the
  * sandbox is ENDING. It is LIVE when it worked. */
 MUST_CHECK int sandbox_on_report(struct sandbox *sb, struct spawn_failure *failure);
+
+/* Whether its next step is a zygote's, which has until seal_deadline_ns for it. */
+bool sandbox_waits_for_zygote(const struct sandbox *sb);
 
 /* From where the next news of it will come, and whether that is a report. */
 int sandbox_get_poll_fd(const struct sandbox *sb, bool *is_report);

@@ -49,7 +49,7 @@ int zygote_start(struct zygote **out, struct host *host, const struct spawn_crea
         .process = {.pid_fd = -1, .report_fd = -1},
         .is_reaped = true,
         .fds = {fds[0], fds[1], fds[2]},
-        .deadline_ns = clock_now_ns() + START_LIMIT_NS,
+        .deadline_ns = MIN(clock_now_ns() + START_LIMIT_NS, shell->deadline_ns),
     };
     memcpy(z->image, r->image, sizeof(z->image));
     *out = z;

@@ -39,6 +39,9 @@ enum spawn_verb {
                    * it made live on */
     SPAWN_FREEZE, /* stop every process of the sandbox where it stands; a kill works all the same */
     SPAWN_THAW,   /* let them go on */
+    SPAWN_CULL,   /* kill every process of the sandbox but its pid 1 and those named; answered when
+                   * none of them can do anything any more. Faster than pid 1 itself, which has to
+                   * share the sandbox's time with what it kills. What was frozen is thawed */
     SPAWN_VERB_COUNT
 };
 
@@ -80,6 +83,13 @@ struct spawn_create {
     uint32_t flags;
     uint32_t reserved; /* 0 */
     uint64_t zygote;   /* that is to make it; 0: none, started cold */
+};
+
+#define SPAWN_CULL_MAX 56
+
+struct spawn_cull {
+    uint32_t count;
+    int32_t keep[SPAWN_CULL_MAX]; /* pids inside; behind `count` of them, all zero */
 };
 
 struct spawn_sealed {
@@ -133,6 +143,7 @@ struct spawn_message {
         struct spawn_hello hello;
         struct spawn_hello_reply hello_reply;
         struct spawn_create create;
+        struct spawn_cull cull;
         struct spawn_sealed sealed;
         struct spawn_stats stats;
         struct spawn_probe_reply probe;

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frozen sessions, checkpoints and rollbacks, through `cove repl --json`."""
 import json
+import os
 import pathlib
+import signal
 import subprocess
 
 import pytest
@@ -57,12 +59,13 @@ def groups():
     """The version 2 groups of this test run's sandboxes."""
     mounts = [line.split() for line in pathlib.Path("/proc/mounts").read_text().splitlines()]
     roots = [pathlib.Path(fields[1]) for fields in mounts if fields[2] == "cgroup2"]
-    return [path for root in roots for path in (root / covetest.CGROUP_PARENT).glob("**/cgroup.freeze")
-            if (path.parent / "cgroup.procs").read_text()]
+    # A group may go while it is looked at, which neither pathlib's glob nor open() bears.
+    found = [pathlib.Path(folder) for root in roots for folder, _, _ in os.walk(root / covetest.CGROUP_PARENT)]
+    return [path / "cgroup.freeze" for path in found if covetest.read_text(path / "cgroup.procs")]
 
 
 def is_frozen():
-    return [path for path in groups() if "frozen 1" in (path.parent / "cgroup.events").read_text()]
+    return [path for path in groups() if "frozen 1" in covetest.read_text(path.parent / "cgroup.events")]
 
 
 # --- freezing -----------------------------------------------------------------------------------
@@ -380,6 +383,54 @@ def test_other_processes_stand_in_the_way():
             assert repl.run("import os; print(os.listdir())") == "[]"
 
 
+def init_of(repl):
+    found, = [pid for pid in covetest.descendants(repl.process.pid) if covetest.status_of(pid).get("NSpid", "").split()[-1:] == ["1"]]
+    return found
+
+
+def copies_of(init):
+    """All that lies in the copies of the workspace, as the host sees it."""
+    return [path for path in pathlib.Path(f"/proc/{init}/root/dev/shm/.cove").rglob("*") if not path.is_dir()]
+
+
+def stop_worker(repl, init):
+    """Waits until files are being copied and stops the worker there; -> the kernel's pid."""
+    kernel, = covetest.children_of(init)
+    repl.send("checkpoint", name="half")
+    wait_for(lambda: copies_of(init), "the first file of the copy")
+    worker, = [pid for pid in covetest.children_of(init) if covetest.name_of(pid) == "cove-init"]
+    os.kill(worker, signal.SIGSTOP)
+    wait_for(lambda: covetest.status_of(worker)["State"].split()[0] == "T", "the worker to stop")
+    return kernel
+
+
+DEATHS = {
+    "killed": lambda kernel: os.kill(kernel, signal.SIGKILL),
+    "ended": lambda kernel: os.kill(kernel, signal.SIGTERM),
+}
+
+
+@needs_groups
+@pytest.mark.parametrize("end", DEATHS.values(), ids=DEATHS.keys())
+def test_an_interpreter_that_dies_while_files_are_saved_leaves_no_half_copy(end):
+    with Repl("--disk", "64M", "--inodes", "20000") as repl:
+        repl.run("import os\nfor i in range(6000): open(f'f{i}', 'w').write('x')")
+        init = init_of(repl)
+        kernel = stop_worker(repl, init)
+        assert 0 < len(copies_of(init)) < 6000, "it was stopped half-way"
+        end(kernel)
+        error = repl.read()["error"]
+        assert error["code"] == "unavailable" and "ended by signal" in error["message"], error
+        assert copies_of(init) == [] and covetest.children_of(init) == [], "told when all is gone"
+        assert repl.ask("checkpoints")["checkpoints"] == []
+        assert refusal(repl, "execute", code="1")["code"] == "conflict"
+        assert repl.ask("reset")["session"]["state"] == "ready"
+        checkpoint(repl, "whole")
+        repl.run("import os; os.remove('f1')")
+        rollback(repl, "whole")
+        assert repl.run("import os; print(len(os.listdir()))") == "6000"
+
+
 # --- memory -----------------------------------------------------------------------------------------
 
 
@@ -464,6 +515,28 @@ kernel.checkpoint = lie
             assert repl.run("print(x)") == "1"
             for row in repl.ask("checkpoints")["checkpoints"]:
                 repl.ask("delete_checkpoint", checkpoint=row["id"])
+
+
+def inside_of(repl):
+    """All processes of the sandbox, pid 1 and frozen copies too."""
+    return [pid for pid in covetest.descendants(repl.process.pid) if len(covetest.status_of(pid).get("NSpid", "").split()) > 1]
+
+
+@needs_groups
+def test_a_checkpoint_is_of_its_session_only():
+    with Repl() as one, Repl() as other:
+        word = one.run("import os; word = os.urandom(20).hex(); open('file', 'w').write(word); print(word)").encode()
+        made = checkpoint(one, "mine")
+        checkpoint(other, "mine")
+        one.run("del word; os.remove('file')")
+        rollback(other, "mine")
+        assert any(covetest.remembers(pid, word) for pid in inside_of(one)), "or the search would find nothing anywhere"
+        assert len(inside_of(other)) >= 3 and not [pid for pid in inside_of(other) if covetest.remembers(pid, word)]
+        assert other.run("import os; print('word' in globals(), os.listdir())") == "False []"
+        for op in ("rollback", "delete_checkpoint"):
+            assert refusal(other, op, checkpoint=made["id"])["code"] == "not_found"
+        rollback(one, made["id"])
+        assert one.run("print(word, open('file').read())") == f"{word.decode()} {word.decode()}"
 
 
 def test_spoiled_copies_of_files_are_told():

@@ -15,6 +15,9 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("COVE_BUILD_DIR") or ROOT / "build").resolve()
 IS_ASAN = os.environ.get("COVE_ASAN") == "1" or BUILD.name.endswith("asan")
+# How much longer things may take than on the machine that a promise of time is made for.
+SLOWNESS = int(os.environ.get("COVE_TEST_SLOWNESS") or (4 if IS_ASAN else 1))
+IS_EMULATED = "COVE_TEST_SLOWNESS" in os.environ
 IS_ROOT = os.geteuid() == 0
 SANDBOX_UIDS = range(1_900_000_000, 1_900_065_536)
 PATIENCE = 120  # seconds that a loaded machine may take for anything
@@ -254,6 +257,21 @@ def nothing_is_left():
     """Waits until no process and no cgroup of our sandboxes is there."""
     wait_for(lambda: not sandboxed(), "no process of a sandbox")
     wait_for(lambda: not sandbox_groups(), "no cgroup of a sandbox")
+
+
+def remembers(pid, word):
+    """Whether a process has these bytes anywhere in the memory that it may write."""
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        for line in read_text(f"/proc/{pid}/maps").splitlines():
+            start, end = (int(number, 16) for number in line.split()[0].split("-"))
+            if "w" not in line.split()[1] or line.endswith(("[vvar]", "[vsyscall]")):
+                continue
+            try:
+                if word in os.pread(memory.fileno(), end - start, start):
+                    return True
+            except OSError:  # gone meanwhile
+                continue
+    return False
 
 
 def kill_quietly(pid, number=signal.SIGKILL):

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not covetest.IS_ROOT, reason="uids of their own 
 # src/wire/spawn.h
 VERSION, MESSAGE, HEADER = 1, 256, struct.Struct("<IHHQQ")
 BODY = MESSAGE - HEADER.size
-HELLO, CREATE, STATS, KILL, DESTROY, PROBE, PING, EXITED, SEALED, ZYGOTE = range(1, 11)
+HELLO, CREATE, STATS, KILL, DESTROY, PROBE, PING, EXITED, SEALED, ZYGOTE, FREEZE, THAW, CULL = range(1, 14)
 REPLY, FAILED = 1, 2
 ALLOW_DEGRADED, UNCOUNTED = 1, 2
 LIMITS = ("memory_bytes", "disk_bytes", "inodes", "cpu_milli", "pids", "open_files", "lifetime_ms")
@@ -31,10 +31,10 @@ STATS_BODY = struct.Struct("<QQQQQIIIII")
 USUAL = {"memory_bytes": 256 << 20, "disk_bytes": 64 << 20, "inodes": 4096, "cpu_milli": 500, "pids": 64,
          "open_files": 256, "lifetime_ms": 120_000}
 # enum error_code
-INVALID, NOT_FOUND = 1, 2
+INVALID, NOT_FOUND, CONFLICT, UNAVAILABLE, ISOLATION = 1, 2, 3, 7, 8
 # src/wire/guest.h
 GUEST = struct.Struct("<IiiiIIIIq")
-GUEST_READY, GUEST_START, GUEST_STARTED, GUEST_EXITED = 1, 2, 3, 4
+GUEST_READY, GUEST_START, GUEST_STARTED, GUEST_EXITED, GUEST_KILL = 1, 2, 3, 4, 6
 
 
 def image():
@@ -50,6 +50,10 @@ def message(verb, serial=1, flags=0, sandbox=0, reserved=0, body=b""):
 
 def create_body(digest, flags=0, zygote=0, reserved=0, **limits):
     return CREATE_BODY.pack(digest, *((USUAL | limits)[name] for name in LIMITS), flags, reserved, zygote)
+
+
+def cull_body(*keep, count=None):
+    return struct.pack(f"<I{len(keep)}i", len(keep) if count is None else count, *keep)
 
 
 class Answer:
@@ -213,9 +217,13 @@ def test_init_says_ready_on_the_control_socket(spawner, digest):
 
 
 def start_sleeper(control):
-    strings = b"\0".join([b"/workspace", b"/bin/sleep", b"1000", b""])
+    start_program(control, "/bin/sleep", "1000")
+
+
+def start_program(control, *argv):
+    strings = b"\0".join([b"/workspace", *map(str.encode, argv), b""])
     null = os.open("/dev/null", os.O_RDWR)
-    socket.send_fds(control, [GUEST.pack(GUEST_START, 0, 0, 0, 2, 0, len(strings), 0, 0) + strings], [null] * 3)
+    socket.send_fds(control, [GUEST.pack(GUEST_START, 0, 0, 0, len(argv), 0, len(strings), 0, 0) + strings], [null] * 3)
     os.close(null)
     verb, value = GUEST.unpack(control.recv(4096))[:2]
     assert (verb, value) == (GUEST_STARTED, 0)
@@ -284,12 +292,210 @@ def test_probe_tries_the_layers(spawner):
     spawner.end()
 
 
+# --- freezing -----------------------------------------------------------------------------------
+
+
+class Spinning:
+    """A sandbox whose program uses all the CPU time that it gets."""
+    program = ("/bin/bash", "-c", "while :; do :; done")
+
+    def __init__(self, spawner, digest, **limits):
+        self.spawner, made = spawner, spawner.create(digest, **limits)
+        assert made.failure is None, made.failure
+        self.id = made.sandbox
+        self.control = socket.socket(fileno=made.fds[0])
+        self.control.settimeout(PATIENCE)
+        assert GUEST.unpack(self.control.recv(4096))[0] == GUEST_READY
+        start_program(self.control, *self.program)
+
+    def cpu_us(self):
+        return self.spawner.ask(STATS, self.id).stats["cpu_us"]
+
+    def is_frozen(self):
+        """As the kernel tells it, by whichever version of cgroups."""
+        events = [covetest.read_text(path / "cgroup.events") for path in covetest.sandbox_groups()]
+        states = [covetest.read_text(path / "freezer.state") for path in covetest.sandbox_groups()]
+        return any("frozen 1" in text for text in events) or "FROZEN\n" in states
+
+    def wait_frozen(self):
+        assert self.spawner.ask(FREEZE, self.id).failure is None
+        wait_for(self.is_frozen, "the sandbox to stand still")
+
+    def wait_work(self):
+        before = self.cpu_us()
+        wait_for(lambda: self.cpu_us() > before + 10_000, "the program to work")
+
+
+@pytest.fixture
+def spinning(spawner, digest):
+    made = Spinning(spawner, digest)
+    made.wait_work()
+    yield made
+    made.control.close()
+
+
+def test_a_frozen_sandbox_stands_still_and_goes_on(spawner, spinning):
+    for _ in range(3):
+        spinning.wait_frozen()
+        before = spinning.cpu_us()
+        for _ in range(200):  # each is a turn of the spawner's, in which it could have worked
+            assert spawner.ask(PING).failure is None
+        assert spinning.cpu_us() == before
+        assert spawner.ask(THAW, spinning.id).failure is None
+        spinning.wait_work()
+    assert not spinning.is_frozen()
+    spawner.end()
+
+
+def test_freeze_and_thaw_can_be_said_twice(spawner, spinning):
+    assert spawner.ask(THAW, spinning.id).failure is None, "one that runs"
+    spinning.wait_work()
+    for _ in range(2):
+        assert spawner.ask(FREEZE, spinning.id).failure is None
+    wait_for(spinning.is_frozen, "the sandbox to stand still")
+    for _ in range(2):
+        assert spawner.ask(THAW, spinning.id).failure is None
+    spinning.wait_work()
+    spawner.end()
+
+
+def test_a_frozen_sandbox_is_not_its_neighbour(spawner, digest, spinning):
+    other = Spinning(spawner, digest)
+    spinning.wait_frozen()
+    other.wait_work()
+    other.control.close()
+    spawner.end()
+
+
+def test_a_frozen_sandbox_can_be_killed(spawner, spinning):
+    spinning.wait_frozen()
+    assert spawner.ask(KILL, spinning.id).failure is None
+    told = spawner.receive()
+    assert (told.verb, told.sandbox, told.stats["is_over"]) == (EXITED, spinning.id, 1)
+    for verb in (FREEZE, THAW):
+        assert spawner.ask(verb, spinning.id).failure == (CONFLICT, 0, -1, "the sandbox is not sealed, or over")
+    assert spawner.ask(DESTROY, spinning.id).failure is None
+    assert covetest.sandboxed() == [] and covetest.sandbox_groups() == []
+    spawner.end()
+
+
+def test_a_frozen_sandbox_can_be_destroyed(spawner, spinning):
+    spinning.wait_frozen()
+    assert spawner.ask(DESTROY, spinning.id).stats["is_over"]
+    assert covetest.sandboxed() == [] and covetest.sandbox_groups() == []
+    for verb in (FREEZE, THAW):
+        assert spawner.ask(verb, spinning.id).failure[0] == NOT_FOUND
+    spawner.end()
+
+
+def test_a_frozen_sandbox_goes_with_its_client(spawner, spinning):
+    spinning.wait_frozen()
+    spawner.end()
+
+
+def test_a_frozen_sandbox_goes_with_its_spawner(spawner, spinning):
+    """The kernel kills pid 1 with the spawner; whoever comes next removes the group."""
+    spinning.wait_frozen()
+    spawner.process.kill()
+    spawner.process.wait()
+    covetest.Cove().good("-l", "bash", "-c", "")
+    nothing_is_left()
+
+
+def test_a_frozen_sandbox_has_its_lifetime(spawner, digest):
+    spinning = Spinning(spawner, digest, lifetime_ms=1500)
+    assert spawner.ask(FREEZE, spinning.id).failure is None
+    told = spawner.receive()
+    assert (told.verb, told.sandbox, told.stats["lifetime_over"]) == (EXITED, spinning.id, 1)
+    spinning.control.close()
+    spawner.end()
+
+
+# --- the end of all but some --------------------------------------------------------------------
+
+FAMILY = "sleep 1000 & sleep 1001 & (sleep 1002 & sleep 1003) & setsid sleep 1004 & wait"
+
+
+class Family(Spinning):
+    """A sandbox with several processes, known by their arguments."""
+    program = ("/bin/bash", "-c", FAMILY)
+
+    def sleepers(self):
+        """{argument: (pid outside, pid inside)}"""
+        words = {pid: covetest.read_text(f"/proc/{pid}/cmdline").split("\0") for pid in covetest.sandboxed() if covetest.is_alive(pid)}
+        return {argv[1]: (pid, int(covetest.status_of(pid)["NSpid"].split()[-1])) for pid, argv in words.items()
+                if os.path.basename(argv[0]) == "sleep"}
+
+
+@pytest.fixture
+def family(spawner, digest):
+    made = Family(spawner, digest)
+    wait_for(lambda: len(made.sleepers()) == 5, "the processes")
+    yield made
+    made.control.close()
+
+
+def test_a_cull_ends_all_but_pid_1_and_those_named(spawner, family):
+    before = family.sleepers()
+    kept = [before[name][1] for name in ("1001", "1004")]
+    assert spawner.ask(CULL, family.id, cull_body(*kept)).failure is None
+    wait_for(lambda: set(family.sleepers()) == {"1001", "1004"}, "the end of the others")
+    assert all(family.sleepers()[name] == before[name] for name in ("1001", "1004"))
+    told = GUEST.unpack(family.control.recv(4096))
+    assert (told[0], told[3]) == (GUEST_EXITED, signal.SIGKILL), "init lives, and tells of the program"
+    start_program(family.control, "/bin/sleep", "1005")
+    wait_for(lambda: set(family.sleepers()) == {"1001", "1004", "1005"}, "what was started after it")
+    assert spawner.ask(CULL, family.id, cull_body()).failure is None
+    wait_for(lambda: not family.sleepers(), "the end of all")
+    assert spawner.ask(STATS, family.id).stats["is_over"] == 0
+    assert spawner.ask(DESTROY, family.id).failure is None
+    spawner.end()
+
+
+def test_a_cull_of_another_sandbox_is_not_felt(spawner, digest, family):
+    other = Spinning(spawner, digest)
+    assert spawner.ask(CULL, other.id, cull_body()).failure is None
+    assert GUEST.unpack(other.control.recv(4096))[0] == GUEST_EXITED
+    assert len(family.sleepers()) == 5
+    other.control.close()
+    spawner.end()
+
+
+def test_a_cull_thaws_and_is_refused_when_all_is_over(spawner, spinning):
+    spinning.wait_frozen()
+    assert spawner.ask(CULL, spinning.id, cull_body()).failure is None
+    assert GUEST.unpack(spinning.control.recv(4096))[0] == GUEST_EXITED
+    assert not spinning.is_frozen()
+    assert spawner.ask(CULL, spinning.id, cull_body(count=57)).failure[0] == INVALID
+    assert spawner.ask(KILL, spinning.id).failure is None
+    assert spawner.receive().verb == EXITED
+    assert spawner.ask(CULL, spinning.id, cull_body()).failure[0] == CONFLICT
+    spawner.end()
+
+
+def test_a_cull_ends_a_fork_bomb_at_once(spawner, digest):
+    """Those that cannot be looked into, too."""
+    class Bomb(Spinning):
+        program = ("/bin/bash", "-c", "bomb() { bomb | bomb & }; bomb; while :; do :; done")
+    bomb = Bomb(spawner, digest, pids=64, cpu_milli=1000)
+    for _ in range(5):
+        wait_for(lambda: spawner.ask(STATS, bomb.id).stats["pids_now"] >= 60, "the bomb")
+        assert spawner.ask(CULL, bomb.id, cull_body()).failure is None
+        wait_for(lambda: GUEST.unpack(bomb.control.recv(4096))[0] == GUEST_EXITED, "the end of the program")
+        if spawner.ask(STATS, bomb.id).stats["pids_now"] > 1:  # forked in that moment; init's turn comes, now
+            bomb.control.send(GUEST.pack(GUEST_KILL, 0, 0, 0, 0, 0, 0, 0, 0))
+        wait_for(lambda: spawner.ask(STATS, bomb.id).stats["pids_now"] == 1, "the end of all but init")
+        start_program(bomb.control, *bomb.program)
+    bomb.control.close()
+    spawner.end()
+
+
 # --- what ends the connection -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("verb", [CREATE, STATS, KILL, DESTROY, PROBE, PING])
+@pytest.mark.parametrize("verb", [CREATE, STATS, KILL, DESTROY, PROBE, PING, FREEZE, THAW, CULL])
 def test_anything_before_hello_ends_it(fresh, verb):
-    fresh.is_ended_by(message(verb, sandbox=int(verb in (STATS, KILL, DESTROY))))
+    fresh.is_ended_by(message(verb, sandbox=int(verb in (STATS, KILL, DESTROY, FREEZE, THAW, CULL))))
 
 
 def test_hello_of_another_version_is_answered_and_ends_it(fresh):
@@ -321,6 +527,12 @@ def bad_messages():
     yield "high reserved", message(PING, 5, reserved=1 << 63)
     yield "sandbox where none belongs", message(PING, 5, sandbox=1)
     yield "no sandbox", message(STATS, 5)
+    yield "no sandbox to freeze", message(FREEZE, 5)
+    yield "no sandbox to thaw", message(THAW, 5)
+    yield "no sandbox to cull", message(CULL, 5)
+    yield "a byte behind a cull", message(CULL, 5, sandbox=1, body=bytes(228) + b"\1")
+    yield "a body behind a freeze", message(FREEZE, 5, sandbox=1, body=b"\1")
+    yield "a body behind a thaw", message(THAW, 5, sandbox=1, body=bytes(BODY - 1) + b"\1")
     for at in (0, 1, BODY // 2, BODY - 1):
         yield f"byte {at} behind an empty body", message(PING, 5, body=b"\0" * at + b"\1")
     for at in (CREATE_BODY.size, CREATE_BODY.size + 3, CREATE_BODY.size + 4, BODY - 1):
@@ -381,7 +593,7 @@ def test_unknown_images_are_refused(spawner, digest):
     spawner.end()
 
 
-@pytest.mark.parametrize("verb", [STATS, KILL, DESTROY])
+@pytest.mark.parametrize("verb", [STATS, KILL, DESTROY, FREEZE, THAW, CULL])
 def test_unknown_sandboxes_are_refused(spawner, digest, verb):
     made = spawner.create(digest)
     for sandbox in (made.sandbox + 1, 2**64 - 1):
@@ -496,15 +708,18 @@ def random_message(dice, digest, sandbox):
     kind = dice.random()
     if kind < 0.02:
         return dice.randbytes(dice.choice([1, 24, 255, MESSAGE, MESSAGE, 257, 5000]))
-    verb = dice.choice([STATS, KILL, DESTROY, PING, CREATE] * 5 + [PROBE, HELLO, dice.randrange(13)])
+    verb = dice.choice([STATS, KILL, DESTROY, PING, CREATE] * 5 + [FREEZE, THAW, CULL] * 2 + [PROBE, HELLO, dice.randrange(15)])
     flags = dice.choice([0] * 30 + [dice.getrandbits(16)])
     serial = dice.choice([0] + [dice.getrandbits(32) or 1] * 30)
-    names = verb in (STATS, KILL, DESTROY)
+    names = verb in (STATS, KILL, DESTROY, FREEZE, THAW, CULL)
     target = dice.choice([sandbox] * 4 + [dice.getrandbits(64), 0]) if names else 0
     body = b""
     if verb == CREATE:
         odd = {name: dice.choice([0, 1, 2**32 - 1, dice.getrandbits(32)]) for name in LIMITS if dice.random() < 0.1}
         body = create_body(dice.choice([digest] * 3 + [dice.randbytes(32)]), dice.choice([0] * 5 + [1, 2]), **odd)
+    elif verb == CULL:
+        body = cull_body(*(dice.choice([1, 2, 3, -1, dice.getrandbits(31)]) for _ in range(dice.randrange(57))),
+                         count=dice.choice([None, None, 57, 2**32 - 1]))
     elif verb == HELLO:
         body = struct.pack("<I", dice.choice([VERSION, dice.getrandbits(32)]))
     data = bytearray(message(verb, serial, flags, target, body=body))

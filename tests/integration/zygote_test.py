@@ -9,17 +9,20 @@ import pwd
 import shutil
 import signal
 import socket
+import stat
 import struct
 import subprocess
 import tempfile
+import time
 
 import pytest
 
 import covetest
 import failclosed_test
 from covetest import wait_for
-from spawner_protocol_test import (CREATE, DESTROY, EXITED, FAILED, GUEST, GUEST_EXITED, GUEST_READY, INVALID, KILL,
-                                   NOT_FOUND, SEALED, STATS, USUAL, ZYGOTE, Spawner, create_body, message)
+from spawner_protocol_test import (CONFLICT, CREATE, DESTROY, EXITED, FAILED, FREEZE, GUEST, GUEST_EXITED, GUEST_READY,
+                                   INVALID, ISOLATION, KILL, NOT_FOUND, SEALED, STATS, THAW, UNAVAILABLE, USUAL, ZYGOTE,
+                                   Spawner, create_body, message)
 
 PATIENCE = covetest.PATIENCE
 HERE = pathlib.Path(__file__).resolve().parent
@@ -520,6 +523,61 @@ def test_siblings_share_no_file_and_no_namespace(host):
     host.end()
 
 
+def kernel_of(host, session):
+    init = next(pid for pid in host.find("cove-init") if covetest.uids_of(pid) == {session.host_uid})
+    kernel, = covetest.children_of(init)
+    return kernel
+
+
+def open_things(pid):
+    """What it has open, by what it is; a device of everybody's is nothing shared."""
+    found = {}
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        st = os.stat(f"/proc/{pid}/fd/{fd}")
+        if not stat.S_ISCHR(st.st_mode):
+            found[st.st_dev, st.st_ino] = os.readlink(f"/proc/{pid}/fd/{fd}")
+    return found
+
+
+def test_siblings_share_no_pid_and_no_descriptor(host):
+    zygote = host.zygote()
+    first, second = host.session(zygote), host.session(zygote)
+    kernels = [kernel_of(host, session) for session in (first, second)]
+    mine, others = (open_things(pid) for pid in kernels)
+    assert mine and others and not mine.keys() & others.keys(), (mine, others)
+    for pid in host.zygote_pids():
+        assert not open_things(pid).keys() & (mine.keys() | others.keys())
+    # Every pid is tried, and all at once; what is reached would be gone, or be told.
+    assert first.value("""
+import os, signal
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+reached = []
+for pid in range(3, 40_000):
+    try: os.kill(pid, signal.SIGKILL); reached.append(pid)
+    except ProcessLookupError: pass
+try: os.kill(-1, signal.SIGTERM)
+except ProcessLookupError: pass
+print(json.dumps([reached, os.listdir("/proc").count("2"), [n for n in os.listdir("/proc") if n.isdigit()]]))""") == [[], 1, ["2"]]
+    assert second.run("print(1)") == "1\n"
+    assert host.session(zygote).run("print(2)") == "2\n", "the zygote lives, too"
+    host.end()
+
+
+def test_a_zygote_learns_nothing_from_its_sandboxes(host):
+    """Whatever a tenant has in memory, in files or in its streams is in no other sandbox, and not in the zygote."""
+    zygote = host.zygote()
+    first = host.session(zygote)
+    word = first.run("import os; word = os.urandom(20).hex(); open('file', 'w').write(word); os.environ['WORD'] = word; print(word)")
+    word = word.strip().encode()
+    assert covetest.remembers(kernel_of(host, first), word), "or the search would find nothing anywhere"
+    beside = host.session(zygote)
+    host.destroy(first)
+    after = [host.session(zygote) for _ in range(2)]  # one of them was a spare then, the other is new
+    pids = [kernel_of(host, session) for session in (beside, *after)] + host.find("cove-init") + host.find("python3")
+    assert len(pids) >= 8 and not [pid for pid in pids if covetest.remembers(pid, word)]
+    host.end()
+
+
 # --- how things end -----------------------------------------------------------------------------
 
 
@@ -600,6 +658,167 @@ def test_kill_is_followed_by_exited(host):
 
 def test_a_client_that_leaves_at_any_moment_leaves_nothing(host):
     host.begin_zygote()
+    host.end()
+
+
+# --- zygotes that hang --------------------------------------------------------------------------
+
+UNLIKE = {"open_files": 99}  # no spare fits: it is the zygote itself that is asked
+
+
+def stop(host):
+    """Stops the zygote, with a spare beside it, until which is wanted or gone it waits in the kernel; -> its pid."""
+    wait_for(lambda: len(host.find("python3")) == 2, "a spare")
+    pid, = host.zygote_pids()
+    os.kill(pid, signal.SIGSTOP)
+    return pid
+
+
+def close_all(answer):
+    for fd in answer.fds:
+        os.close(fd)
+
+
+def test_a_zygote_that_is_never_ready_ends_with_its_lifetime(host):
+    answer = host.begin_zygote(kernel=b"import time\ntime.sleep(1000)", lifetime_ms=1500)
+    assert host.news(SEALED, answer.sandbox).failure == (UNAVAILABLE, 0, -1, "the zygote was not ready in time")
+    wait_for(lambda: not covetest.sandboxed(), "no process of it")
+    assert host.ask(DESTROY, answer.sandbox).failure[0] == NOT_FOUND
+    host.end()
+
+
+def test_a_zygote_that_is_stopped_while_it_starts_ends_with_its_lifetime(host):
+    answer = host.begin_zygote(kernel=b"import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)", lifetime_ms=1500)
+    assert host.news(SEALED, answer.sandbox).failure == (UNAVAILABLE, 0, -1, "the zygote was not ready in time")
+    host.end()
+
+
+def test_a_lifetime_ends_a_zygote_that_is_ready(host):
+    answer = host.begin_zygote(lifetime_ms=4000)
+    assert host.news(SEALED, answer.sandbox).failure is None
+    assert host.news(EXITED, answer.sandbox).stats["is_over"]
+    assert host.ask_warm(answer.sandbox).failure[0] == NOT_FOUND
+    host.end()
+
+
+def test_a_stopped_zygote_fails_what_waits_for_it_in_time(host):
+    zygote = host.zygote()
+    session = host.session(zygote)
+    stop(host)
+    answer = host.ask_warm(zygote, **UNLIKE)
+    assert answer.failure is None
+    for verb in (FREEZE, THAW):
+        assert host.ask(verb, answer.sandbox).failure == (CONFLICT, 0, -1, "the sandbox is not sealed, or over")
+    began = time.monotonic()
+    assert host.news(EXITED, zygote).stats["is_over"]
+    assert host.news(SEALED, answer.sandbox).failure[0] == ISOLATION
+    assert time.monotonic() - began < 15 * covetest.SLOWNESS
+    close_all(answer)
+    assert host.ask_warm(zygote).failure[0] == NOT_FOUND
+    assert session.run("print(1)") == "1\n", "what it had made lives on"
+    assert host.session(host.zygote()).run("print(2)") == "2\n"
+    host.end()
+
+
+def test_what_a_stopped_zygote_made_in_advance_is_sealed_in_time_or_not_at_all(host):
+    """It has the zygote's memory until it is let go, and the zygote its sockets."""
+    zygote = host.zygote()
+    host.session(zygote)
+    stop(host)
+    answer = host.ask_warm(zygote)
+    assert answer.failure is None
+    assert host.news(EXITED, zygote).stats["is_over"]
+    assert host.news(SEALED, answer.sandbox).failure == (ISOLATION, 0, -1, "it was not sealed in time")
+    close_all(answer)
+    host.end()
+
+
+def test_a_stopped_zygote_can_be_destroyed(host):
+    zygote = host.zygote()
+    host.session(zygote)
+    pid = stop(host)
+    answer = host.ask_warm(zygote, **UNLIKE)
+    host.serial += 1
+    host.send(message(DESTROY, host.serial, sandbox=zygote))
+    heard = {(news.verb, news.sandbox): news.failure for news in (host.receive(), host.receive())}
+    assert heard.pop((DESTROY, zygote)) is None and not os.path.exists(f"/proc/{pid}"), "answered when it is gone"
+    assert heard[SEALED, answer.sandbox][0] == ISOLATION
+    close_all(answer)
+    host.end()
+
+
+def test_one_that_waits_for_a_stopped_zygote_can_be_destroyed(host):
+    zygote = host.zygote()
+    host.session(zygote)
+    pid = stop(host)
+    answer = host.ask_warm(zygote, **UNLIKE)
+    host.serial += 1
+    host.send(message(DESTROY, host.serial, sandbox=answer.sandbox))
+    os.kill(pid, signal.SIGCONT)
+    assert host.next_reply().failure is None
+    close_all(answer)
+    assert host.session(zygote).run("print(1)") == "1\n"
+    stop(host)
+    answer = host.ask_warm(zygote, **UNLIKE)
+    assert host.ask(DESTROY, answer.sandbox).failure is None, "also when it goes on no more"
+    close_all(answer)
+    assert host.ask_warm(zygote).failure[0] == NOT_FOUND
+    host.end()
+
+
+def test_a_client_that_leaves_a_stopped_zygote_leaves_nothing(host):
+    zygote = host.zygote()
+    host.session(zygote)
+    stop(host)
+    close_all(host.ask_warm(zygote, **UNLIKE))
+    host.end()
+
+
+def test_a_zygote_that_dies_before_it_seals_fails_the_create(host):
+    zygote = host.zygote()
+    host.session(zygote)
+    pid = stop(host)
+    answer = host.ask_warm(zygote, **UNLIKE)
+    os.kill(pid, signal.SIGKILL)
+    assert host.news(SEALED, answer.sandbox).failure[0] == ISOLATION
+    close_all(answer)
+    host.end()
+
+
+def test_a_process_that_dies_while_it_is_sealed_fails_the_create(host):
+    zygote = host.zygote()
+    host.session(zygote)
+    wait_for(lambda: len(host.find("python3")) == 2, "a spare")
+    spare, = set(host.find("python3")) - set(host.zygote_pids())
+    os.kill(spare, signal.SIGKILL)
+    answer = host.ask_warm(zygote)  # may be refused at once, or be told
+    failure = answer.failure or host.news(SEALED, answer.sandbox).failure
+    assert failure, "it is sealed, and dead"
+    close_all(answer)
+    assert host.session(zygote).run("print(1)") == "1\n", "the zygote makes others"
+    host.end()
+
+
+def test_a_process_that_is_stopped_while_it_is_sealed_fails_the_create_in_time(host):
+    zygote = host.zygote()
+    host.session(zygote)
+    wait_for(lambda: len(host.find("python3")) == 2, "a spare")
+    spare, = set(host.find("python3")) - set(host.zygote_pids())
+    os.kill(spare, signal.SIGSTOP)
+    began = time.monotonic()
+    answer = host.ask_warm(zygote)
+    failure = answer.failure or host.news(SEALED, answer.sandbox).failure
+    assert failure and time.monotonic() - began < 15 * covetest.SLOWNESS, failure
+    close_all(answer)
+    host.end()
+
+
+def test_a_client_that_leaves_a_process_stopped_at_birth_leaves_nothing(host):
+    zygote = host.zygote()
+    host.session(zygote)
+    wait_for(lambda: len(host.find("python3")) == 2, "a spare")
+    spare, = set(host.find("python3")) - set(host.zygote_pids())
+    os.kill(spare, signal.SIGSTOP)
     host.end()
 
 

@@ -10,8 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -64,8 +66,17 @@ static void create(struct world *w, struct cgroup *cg)
         assert_int_equal(faccessat(w->tree.parent_fd[i], "4242", F_OK, 0), 0);
 }
 
-/* A process inside the group that waits to be killed. */
-static pid_t start_inside(struct world *w, const struct cgroup *cg)
+static void rest(void)
+{
+    pause();
+}
+
+static void spin(void)
+{
+}
+
+/* A process inside the group that does `live` over and over, until it is killed. */
+static pid_t start_living(struct world *w, const struct cgroup *cg, void (*live)(void))
 {
     struct cgroup_entry entry;
     struct error err;
@@ -83,7 +94,7 @@ static pid_t start_inside(struct world *w, const struct cgroup *cg)
     if (pid == 0) {
         (void)!write(ready[1], cgroup_enter(&entry) < 0 ? "n" : "y", 1);
         for (;;)
-            pause();
+            live();
     }
     cgroup_entry_release(&entry);
     close(ready[1]);
@@ -91,6 +102,11 @@ static pid_t start_inside(struct world *w, const struct cgroup *cg)
     assert_int_equal(byte, 'y');
     close(ready[0]);
     return pid;
+}
+
+static pid_t start_inside(struct world *w, const struct cgroup *cg)
+{
+    return start_living(w, cg, rest);
 }
 
 static void assert_killed(pid_t pid)
@@ -451,6 +467,131 @@ static void test_trim(void **state)
     world_close(&w);
 }
 
+/* --- hosts that have version 1 only ---------------------------------------------------------- */
+
+/* Takes the version 2 tree out of sight, in a mount namespace that is left again by `back_fd`. */
+static void hide_version_2(int *back_fd)
+{
+    if (geteuid() != 0)
+        check_skip("only root may make cgroups");
+    *back_fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+    assert_true(*back_fd >= 0);
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
+        close(*back_fd);
+        check_skip("no mount namespace can be had here");
+    }
+    scoped_free char *mounts = check_read_file("/proc/self/mounts");
+    for (char *save = NULL, *line = strtok_r(mounts, "\n", &save); line;
+         line = strtok_r(NULL, "\n", &save)) {
+        char place[256], type[64];
+        if (sscanf(line, "%*s %255s %63s", place, type) == 2 && strcmp(type, "cgroup2") == 0)
+            assert_int_equal(umount2(place, MNT_DETACH), 0);
+    }
+}
+
+static void go_back(int back_fd)
+{
+    assert_int_equal(setns(back_fd, CLONE_NEWNS), 0);
+    close(back_fd);
+}
+
+static void open_version_1(struct world *w)
+{
+    int back_fd;
+    hide_version_2(&back_fd);
+    snprintf(w->parent, sizeof(w->parent), "cove-unit-%d", getpid());
+    cgroup_tree_open(&w->tree, w->parent, false);
+    go_back(back_fd);
+    bool has_freezer = cgroup_tree_has(&w->tree, CGROUP_FREEZER);
+    if (!has_freezer || !cgroup_tree_has(&w->tree, CGROUP_CPUACCT)) {
+        world_close(w);
+        check_skip("no freezer of version 1");
+    }
+    assert_int_equal(w->tree.version, 1);
+    assert_false(cgroup_tree_has(&w->tree, CGROUP_UNIFIED));
+}
+
+static void assert_soon(const struct world *w, const struct cgroup *cg, const char *state)
+{
+    char text[32], path[64];
+    snprintf(path, sizeof(path), "%u/freezer.state", cg->slot);
+    for (int tries = 0; tries < 100000; tries++) {
+        scoped_fd int fd =
+            openat(w->tree.parent_fd[w->tree.where[CGROUP_FREEZER]], path, O_RDONLY | O_CLOEXEC);
+        ssize_t n = fd_read_full(fd, text, sizeof(text) - 1);
+        assert_true(n > 0);
+        text[n - 1] = '\0'; /* the newline */
+        if (strcmp(text, state) == 0)
+            return;
+        sched_yield();
+    }
+    fail_msg("it is %s, not %s", text, state);
+}
+
+/* While this process works for some time, has the group worked? */
+static bool works_beside_us(const struct world *w, const struct cgroup *cg)
+{
+    uint64_t before = cgroup_read_cpu_us(cg, &w->tree);
+    struct timespec now, end;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
+    end.tv_sec++;
+    do { /* a group that may work gets its turn long before that */
+        if (cgroup_read_cpu_us(cg, &w->tree) > before + 1000)
+            return true;
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    } while (now.tv_sec < end.tv_sec);
+    return false;
+}
+
+static void test_v1_freezer(void **state)
+{
+    (void)state;
+    struct world w;
+    struct cgroup cg;
+    struct error err = {.msg = ""};
+    open_version_1(&w);
+    create(&w, &cg);
+    pid_t pid = start_living(&w, &cg, spin);
+    assert_true(works_beside_us(&w, &cg));
+
+    for (int twice = 0; twice < 2; twice++)
+        assert_int_equal(cgroup_freeze(&cg, &w.tree, true, &err), 0);
+    assert_soon(&w, &cg, "FROZEN");
+    assert_false(works_beside_us(&w, &cg));
+    for (int twice = 0; twice < 2; twice++)
+        assert_int_equal(cgroup_freeze(&cg, &w.tree, false, &err), 0);
+    assert_soon(&w, &cg, "THAWED");
+    assert_true(works_beside_us(&w, &cg));
+
+    assert_int_equal(cgroup_freeze(&cg, &w.tree, true, &err), 0);
+    assert_soon(&w, &cg, "FROZEN");
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, WNOHANG), 0); /* what is frozen does not die of it */
+    cgroup_kill(&cg, &w.tree);
+    assert_killed(pid);
+    remove_soon(&w, &cg);
+    world_close(&w);
+}
+
+/* A spawner that died left it frozen. */
+static void test_v1_frozen_leftover(void **state)
+{
+    (void)state;
+    struct world w;
+    struct cgroup old, cg;
+    struct error err = {.msg = ""};
+    open_version_1(&w);
+    create(&w, &old);
+    pid_t pid = start_inside(&w, &old);
+    assert_int_equal(cgroup_freeze(&old, &w.tree, true, &err), 0);
+    assert_soon(&w, &old, "FROZEN");
+    create(&w, &cg);
+    assert_killed(pid);
+    assert_soon(&w, &cg, "THAWED");
+    remove_soon(&w, &cg);
+    world_close(&w);
+}
+
 int main(void)
 {
     struct check check = {.count = 0};
@@ -465,5 +606,7 @@ int main(void)
     check_one(&check, "without cgroups nothing is made, and nothing fails", test_no_tree);
     check_one(&check, "what is not counted has only the groups of its limits", test_trim);
     check_one(&check, "a zygote's groups lie in one that it may clone into", test_nest);
+    check_one(&check, "the freezer of version 1 stops, lets go, and lets kill", test_v1_freezer);
+    check_one(&check, "what a crash left frozen is killed, too", test_v1_frozen_leftover);
     return check_run(&check, "cgroup");
 }

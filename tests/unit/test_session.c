@@ -956,6 +956,10 @@ static void test_timeout_kill(void **state)
     expect_silence(&w);
     advance(&w, 1);
     expect_init(&w, GUEST_KILL, 0);
+    advance(&w, 24);
+    assert_false(is_asked(&w, SPAWN_CULL));
+    advance(&w, 1);
+    assert_true(is_asked(&w, SPAWN_CULL)); /* a spawner that does not answer */
     advance(&w, 999);
     assert_false(is_asked(&w, SPAWN_KILL)); /* which would take the files along */
     advance(&w, 1);
@@ -963,6 +967,45 @@ static void test_timeout_kill(void **state)
     init_says(&w, GUEST_EXITED, 0, 0, SIGKILL);
     reply(&w, SPAWN_STATS, (struct spawn_stats){0});
     assert_int_equal(last_ended(&w, 1)->state, EXECUTION_TIMEOUT);
+    assert_state(&w, SESSION_FAILED);
+    world_close(&w);
+}
+
+/* A bomb leaves init no turn: the spawner's word is enough. */
+static void test_timeout_cull(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open(&w);
+    execute(&w);
+    advance(&w, 1145);
+    expect_init(&w, GUEST_SIGNAL, SIGINT);
+    expect_init(&w, GUEST_KILL, 0);
+    reply(&w, SPAWN_CULL, (struct spawn_stats){0});
+    reply(&w, SPAWN_STATS, (struct spawn_stats){0});
+    assert_int_equal(last_ended(&w, 1)->state, EXECUTION_TIMEOUT);
+    assert_state(&w, SESSION_FAILED);
+    advance(&w, 2000);
+    assert_false(is_asked(&w, SPAWN_KILL));
+    init_says(&w, GUEST_EXITED, 0, 0, SIGKILL);
+    assert_int_equal(w.ended_count, 1);
+    world_close(&w);
+}
+
+/* The answer may come when nobody waits for it. */
+static void test_cull_after_end(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open(&w);
+    execute(&w);
+    advance(&w, 1145);
+    expect_init(&w, GUEST_SIGNAL, SIGINT);
+    expect_init(&w, GUEST_KILL, 0);
+    init_says(&w, GUEST_EXITED, 0, 0, SIGKILL);
+    reply(&w, SPAWN_STATS, (struct spawn_stats){0});
+    assert_int_equal(last_ended(&w, 1)->state, EXECUTION_TIMEOUT);
+    reply(&w, SPAWN_CULL, (struct spawn_stats){0});
     assert_state(&w, SESSION_FAILED);
     world_close(&w);
 }
@@ -1496,6 +1539,8 @@ int main(void)
     check_one(&check, "nonsense between executions fails the session", test_poison_between);
     check_one(&check, "a timeout interrupts, and the state lives on", test_timeout);
     check_one(&check, "a timeout kills what does not listen", test_timeout_kill);
+    check_one(&check, "a timeout needs no turn of init's", test_timeout_cull);
+    check_one(&check, "a kill by the spawner may come too late", test_cull_after_end);
     check_one(&check, "a DONE after the kill saves nothing", test_done_after_kill);
     check_one(&check, "an interrupt, and a second one", test_interrupt);
     check_one(&check, "a cancel kills after a while", test_cancel);

@@ -19,6 +19,7 @@ import time
 import machines
 
 COVE = "/payload/bin/cove"
+TESTS = "/payload/tests/integration"
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 DELEGATED_PREFIX = "delegated-"
 SLOWNESS_S = 90  # what an emulated processor may add to the time of any command
@@ -245,7 +246,7 @@ def check_warm(check):
         user = pwd.getpwnam("cove")
         os.chown(run_dir, user.pw_uid, user.pw_gid)
     done = subprocess.run(
-        ["python3", "-B", "/payload/warm_client.py", "/payload/bin/cove-spawner", "/payload/kernel.py", WARM_CODE,
+        ["python3", "-B", f"{TESTS}/warm_client.py", "/payload/bin/cove-spawner", "/payload/images/python/kernel.py", WARM_CODE,
          "--store", "/var/lib/cove/images", "--run-dir", run_dir, *check.options],
         env=environment(check.who), preexec_fn=become(check.who), stdin=subprocess.DEVNULL, capture_output=True,
         text=True, timeout=4 * SLOWNESS_S)
@@ -258,7 +259,30 @@ def check_warm(check):
     expect(outputs == ["1000 2 1 2 0\n"] * 3, f"ended as {result}")
 
 
+def check_pool(check):
+    """Every session that is taken was parked, ran its code and went."""
+    env = environment(machines.ROOT) | {"COVE_SPAWNER": "/payload/bin/cove-spawner"}
+    done = subprocess.run(["/payload/bin/bench-session", "pooled", str(check.count)], env=env, cwd="/payload", text=True,
+                          stdin=subprocess.DEVNULL, capture_output=True, timeout=4 * SLOWNESS_S)
+    expect(done.returncode == 0, f"ended as {done.returncode}: {done.stderr[-500:]!r}")
+    rows = {row["what"]: row for row in map(json.loads, done.stdout.splitlines())}
+    expect("create, pooled" in rows and rows["create, pooled"]["count"] == check.count, f"it measured {rows}")
+
+
+def check_tests(check):
+    """The sum in the last line is all that pytest is asked for; a test that is skipped shows nothing here."""
+    env = environment(machines.ROOT) | {"COVE_BUILD_DIR": "/payload/bin", "COVE_TEST_SLOWNESS": str(machines.SLOWNESS)}
+    done = subprocess.run(["python3", "-B", "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider",
+                           "-k", " or ".join(f"({word})" for word in check.words), check.file],
+                          env=env, cwd=TESTS, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=4 * SLOWNESS_S)
+    last = (done.stdout.strip().splitlines() or [""])[-1]
+    expect(done.returncode == 0 and "skipped" not in last, f"{last}\n{done.stdout[-4000:]}\n{done.stderr[-500:]}")
+
+
 KINDS = {
+    machines.Tests: (check_tests, lambda c: c.title),
+    machines.Pool: (check_pool, lambda c: f"a pool gives {c.count} sessions"),
     machines.Doctor: (check_doctor, lambda c: f"doctor says {c.tier or 'no tier'}"
                       + (f" without {', '.join(c.missing)}" if c.missing else "")),
     machines.Run: (check_run, lambda c: " ".join(
