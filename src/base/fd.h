@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-#define FD_PASS_MAX 12 /* most fds that one message carries */
+#define FD_PASS_MAX 16 /* most fds that one message carries */
 
 /* Writes all of it (EINTR and short writes handled; the fd must block). */
 MUST_CHECK int fd_write_all(int fd, const void *data, size_t len, struct error *err);

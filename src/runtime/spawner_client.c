@@ -139,7 +139,8 @@ static void on_gone(struct spawner_client *c)
     c->watch = NULL;
     while (c->requests) {
         struct request *r = take_request(c, c->requests->serial);
-        int none[SPAWNER_REPLY_FDS] = {-1, -1};
+        int none[SPAWNER_REPLY_FDS];
+        memset(none, -1, sizeof(none));
         r->reply(r->ctx, NULL, none, &err);
         free(r);
     }

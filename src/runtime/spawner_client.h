@@ -17,7 +17,7 @@ struct spawner_settings {
     const char *const *stores; /* NULL-terminated: directories with images */
 };
 
-#define SPAWNER_REPLY_FDS 2
+#define SPAWNER_REPLY_FDS SPAWN_TAKE_FDS
 
 /* `m` is the answer, or NULL when the spawner went away or refused: then *err says why. `fds` came
  * with the answer, or are -1; the callee takes those it wants (take_fd()), the others are closed.

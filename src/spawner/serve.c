@@ -1,0 +1,254 @@
+/* serve.c - starting the client, with nothing of the spawner's power or files */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "spawner/serve.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/scoped.h"
+#include "box/caps.h"
+#include "wire/spawn.h"
+
+#define MS             1000000ll
+#define PAUSE_MS       100 /* before the second start; doubled each time */
+#define PAUSE_MAX_MS   5000
+#define WELL_MS        10000 /* one that lived this long did not fail at its start */
+#define LINGER_MS      1000  /* between hanging up and being gone */
+#define STOP_MS        10000 /* for a client to leave things in order */
+#define SEND_SECONDS   5     /* one that does not read for so long is taken for dead */
+#define EXIT_NOT_BEGUN 127
+
+/* --- the child ------------------------------------------------------------------------------- */
+
+static int drop_power(const struct serve_options *o, bool is_root)
+{
+    if (caps_drop_bounding() < 0)
+        return -1;
+    if (is_root &&
+        (setgroups(0, NULL) < 0 || setresgid((gid_t)o->gid, (gid_t)o->gid, (gid_t)o->gid) < 0 ||
+         setresuid((uid_t)o->uid, (uid_t)o->uid, (uid_t)o->uid) < 0))
+        return -1;
+    return caps_drop_all() < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -1 : 0;
+}
+
+static int take_fds(int socket)
+{
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (null < 0 || dup2(null, 0) < 0)
+        return -1;
+    if (socket == SPAWN_CLIENT_FD ? fcntl(socket, F_SETFD, 0) < 0
+                                  : dup2(socket, SPAWN_CLIENT_FD) < 0)
+        return -1;
+    return (int)syscall(SYS_close_range, SPAWN_CLIENT_FD + 1, ~0u, 0);
+}
+
+/* Between fork and exec. It dies with the spawner: a signal that a change of ids would clear. */
+static void become_client(const struct serve *s, int socket, pid_t parent)
+{
+    static const char words[] = "cove-spawner: the client could not be started\n";
+    sigset_t none;
+    sigemptyset(&none);
+    signal(SIGPIPE, SIG_DFL);
+    signal(SIGINT, SIG_DFL);
+    if ((s->mount_ns_fd < 0 || setns(s->mount_ns_fd, CLONE_NEWNS) == 0) && take_fds(socket) == 0 &&
+        drop_power(s->options, s->mount_ns_fd >= 0) == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 &&
+        getppid() == parent && sigprocmask(SIG_SETMASK, &none, NULL) == 0)
+        execv(s->options->program, s->argv);
+    (void)!write(2, words, sizeof(words) - 1);
+    _exit(EXIT_NOT_BEGUN);
+}
+
+/* --- its life -------------------------------------------------------------------------------- */
+
+static int check_options(const struct serve_options *o, struct error *err)
+{
+    if (o->program[0] != '/')
+        return error_set(err, ERROR_INVALID, "--serve needs an absolute path");
+    if (geteuid() == 0 && (o->uid == 0 || o->gid == 0))
+        return error_set(err, ERROR_INVALID,
+                         "--serve as root needs --uid and --gid: the client must not be root");
+    return 0;
+}
+
+/* Every sandbox costs fds, and what the usual soft limit allows is soon used up. */
+static void raise_fd_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+int serve_open(struct serve *s, const struct serve_options *options, char **arguments,
+               struct error *err)
+{
+    size_t count = 0;
+    *s = (struct serve){.options = options, .pid_fd = -1, .mount_ns_fd = -1};
+    if (!options->program)
+        return 0;
+    if (check_options(options, err) < 0)
+        return -1;
+    if (geteuid() == 0) {
+        s->mount_ns_fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+        if (s->mount_ns_fd < 0)
+            return error_sys(err, "open the mount namespace");
+    }
+    while (arguments[count])
+        count++;
+    s->argv = xcalloc(count + 2, sizeof(*s->argv));
+    s->argv[0] = options->program;
+    memcpy(s->argv + 1, arguments, count * sizeof(*arguments));
+    s->is_on = true;
+    s->alone_ns = s->start_ns = clock_now_ns();
+    raise_fd_limit();
+    return 0;
+}
+
+static void forget(struct serve *s)
+{
+    scoped_close_fd(&s->pid_fd);
+    s->pid_fd = -1;
+    s->pid = 0;
+    s->kill_ns = 0;
+}
+
+void serve_close(struct serve *s)
+{
+    siginfo_t info;
+    if (s->pid > 0) {
+        syscall(SYS_pidfd_send_signal, s->pid_fd, SIGKILL, NULL, 0);
+        waitid(P_PIDFD, (id_t)s->pid_fd, &info, WEXITED);
+    }
+    forget(s);
+    scoped_close_fd(&s->mount_ns_fd);
+    free(s->argv);
+    s->argv = NULL;
+}
+
+/* A start that fails counts as one of a client that ended at once. */
+static void plan_next(struct serve *s)
+{
+    int64_t now = clock_now_ns();
+    bool did_well = s->hello_ns && now - s->hello_ns >= WELL_MS * MS;
+    s->failures = did_well ? 0 : s->failures + 1;
+    int64_t pause = s->failures < 2 ? 0 : PAUSE_MS << MIN(s->failures - 2, 16u);
+    s->start_ns = now + MIN(pause, PAUSE_MAX_MS) * MS;
+    s->hello_ns = 0;
+    if (!s->alone_ns)
+        s->alone_ns = now;
+}
+
+bool serve_start(struct serve *s, int *socket)
+{
+    const struct timeval patience = {.tv_sec = SEND_SECONDS};
+    int pair[2];
+    if (!s->is_on || s->is_last || s->pid > 0 || clock_now_ns() < s->start_ns)
+        return false;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
+        plan_next(s);
+        return false;
+    }
+    scoped_fd int ours = pair[0];
+    scoped_fd int theirs = pair[1];
+    setsockopt(ours, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+    pid_t parent = getpid(), pid = fork();
+    if (pid == 0)
+        become_client(s, theirs, parent);
+    s->pid_fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+    if (s->pid_fd < 0) {
+        if (pid > 0) {
+            kill(pid, SIGKILL);
+            waitpid(pid, NULL, 0);
+        }
+        plan_next(s);
+        return false;
+    }
+    s->pid = pid;
+    *socket = take_fd(&ours);
+    return true;
+}
+
+void serve_on_hello(struct serve *s)
+{
+    s->alone_ns = 0;
+    s->hello_ns = clock_now_ns();
+}
+
+void serve_on_lost(struct serve *s, bool must_die)
+{
+    if (!s->alone_ns)
+        s->alone_ns = clock_now_ns();
+    if (s->pid == 0)
+        return;
+    if (must_die)
+        syscall(SYS_pidfd_send_signal, s->pid_fd, SIGKILL, NULL, 0);
+    else if (!s->kill_ns)
+        s->kill_ns = clock_now_ns() + LINGER_MS * MS;
+}
+
+bool serve_ask_to_stop(struct serve *s)
+{
+    bool is_asked = s->is_last;
+    s->is_last = true;
+    if (s->pid == 0 || is_asked)
+        return false;
+    syscall(SYS_pidfd_send_signal, s->pid_fd, SIGTERM, NULL, 0);
+    s->kill_ns = clock_now_ns() + STOP_MS * MS;
+    return true;
+}
+
+enum serve_news serve_on_poll(struct serve *s)
+{
+    siginfo_t info = {0};
+    if (s->pid == 0 || waitid(P_PIDFD, (id_t)s->pid_fd, &info, WEXITED | WNOHANG) < 0 ||
+        info.si_pid == 0)
+        return SERVE_NO_NEWS;
+    forget(s);
+    plan_next(s);
+    bool is_goodbye = info.si_code == CLD_EXITED && info.si_status == 0;
+    return s->is_last || is_goodbye ? SERVE_IS_OVER : SERVE_HAS_ENDED;
+}
+
+static int64_t grace_ends_ns(const struct serve *s)
+{
+    return s->alone_ns + (int64_t)s->options->grace_ms * MS;
+}
+
+bool serve_on_time(struct serve *s)
+{
+    int64_t now = clock_now_ns();
+    if (!s->is_on)
+        return false;
+    if (s->pid > 0 && s->kill_ns && now >= s->kill_ns) {
+        s->kill_ns = 0;
+        syscall(SYS_pidfd_send_signal, s->pid_fd, SIGKILL, NULL, 0);
+    }
+    return s->alone_ns && now >= grace_ends_ns(s);
+}
+
+int64_t serve_due_ns(const struct serve *s)
+{
+    int64_t due = INT64_MAX;
+    if (!s->is_on)
+        return due;
+    if (s->pid == 0 && !s->is_last)
+        due = s->start_ns;
+    if (s->kill_ns)
+        due = MIN(due, s->kill_ns);
+    if (s->alone_ns)
+        due = MIN(due, grace_ends_ns(s));
+    return due;
+}
