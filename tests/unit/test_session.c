@@ -109,6 +109,14 @@ void spawner_client_ask(struct spawner_client *c, struct spawn_message *m, spawn
     c->asks[c->count++].ctx = ctx;
 }
 
+void spawner_client_ask_with(struct spawner_client *c, struct spawn_message *m, const int *fds,
+                             size_t fd_count, spawner_reply_fn reply, void *ctx)
+{
+    (void)fds;
+    (void)fd_count;
+    spawner_client_ask(c, m, reply, ctx);
+}
+
 void spawner_client_explain(const struct spawner_client *c, const struct spawn_message *m,
                             struct error *err)
 {
