@@ -65,6 +65,7 @@ struct cell {
     bool kernel_has_exited; /* and init said how */
     bool is_gone;           /* there is no init to ask any more */
     bool is_kept;           /* the spawner holds its output */
+    bool has_lost_output;   /* with the host before */
 };
 
 /* --- ends ------------------------------------------------------------------------------------ */
@@ -103,6 +104,9 @@ static void finish(struct cell *c)
     collect_free(take_ptr(&c->collect));
     e->ended_ns = clock_wall_ns();
     attribute(c);
+    if (c->has_lost_output && !e->error.msg[0])
+        error_set(&e->error, ERROR_UNAVAILABLE,
+                  "its output was lost with the process that read it");
     if (e->error.msg[0]) {
         e->verdict = (struct verdict){.state = EXECUTION_LOST, .kind = REASON_INFRASTRUCTURE};
         snprintf(e->verdict.message, sizeof(e->verdict.message), "%.255s", e->error.msg);
@@ -641,8 +645,7 @@ static int adopt_output(struct cell *c, const struct cell_record *r, const int *
         .ctx = c,
     };
     if (!output) {
-        error_set(&c->e.error, ERROR_UNAVAILABLE,
-                  "its output was lost with the process that read it");
+        c->has_lost_output = true;
         return 0;
     }
     c->is_kept = true;
