@@ -430,10 +430,14 @@ static void serve_message(struct spawner *s, const struct spawn_message *m)
 
 static void on_client(struct spawner *s)
 {
-    struct spawn_message m;
+    static const struct spawn_failure too_many = {
+        .code = ERROR_LIMIT, .sys_errno = EMFILE, .layer = -1, .step = "receive fds"};
+    struct spawn_message m = {0};
     ssize_t n = fd_recv(s->client_fd, &m, sizeof(m), s->fds, &s->fd_count);
     bool is_end = n == 0 || (n < 0 && errno == ECONNRESET);
-    if (n == sizeof(m) && is_well_formed(s, &m))
+    if (n < 0 && errno == EMFILE) /* that is not the client's fault */
+        answer_failure(s, m.serial, (enum spawn_verb)m.verb, &too_many);
+    else if (n == sizeof(m) && is_well_formed(s, &m))
         serve_message(s, &m);
     else
         lose_client(s, !is_end);

@@ -28,6 +28,7 @@
 #define LINGER_MS      1000  /* between hanging up and being gone */
 #define STOP_MS        10000 /* for a client to leave things in order */
 #define SEND_SECONDS   5     /* one that does not read for so long is taken for dead */
+#define FDS_WANTED     (1u << 20)
 #define EXIT_NOT_BEGUN 127
 
 /* --- the child ------------------------------------------------------------------------------- */
@@ -82,14 +83,14 @@ static int check_options(const struct serve_options *o, struct error *err)
     return 0;
 }
 
-/* Every sandbox costs fds, and what the usual soft limit allows is soon used up. */
+/* Every sandbox costs fds, and what the usual limits allow is soon used up. */
 static void raise_fd_limit(void)
 {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
+    struct rlimit limit = {.rlim_cur = FDS_WANTED, .rlim_max = FDS_WANTED};
+    if (setrlimit(RLIMIT_NOFILE, &limit) == 0 || getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 int serve_open(struct serve *s, const struct serve_options *options, char **arguments,

@@ -5,6 +5,7 @@ The client here is a relay that hands its end of the socket to the test and live
 import json
 import os
 import random
+import resource
 import signal
 import socket
 import struct
@@ -439,6 +440,21 @@ def test_slots_and_counts_out_of_range_are_refused(server, client, digest, slot,
     made, reader = client.create(digest), os.pipe()[0]
     assert client.keep(made.sandbox, slot, *[reader] * count).failure[0] == INVALID
     assert client.take(made.sandbox).counts == [0, 0, 0]
+    client.leave(0)
+    server.ends()
+
+
+def test_a_spawner_without_room_refuses_and_goes_on(server, client, digest):
+    made, readers = client.create(digest), [os.pipe()[0] for _ in range(4)]
+    settled_fds(server, client)
+    used = {int(name) for name in os.listdir(f"/proc/{server.process.pid}/fd")}
+    free = min(set(range(max(used) + 2)) - used)
+    limits = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (free + 2, limits[1]))
+    assert client.keep(made.sandbox, 1, *readers).failure[3] == "receive fds"
+    assert client.ask(PING).failure is None
+    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, limits)
+    assert client.keep(made.sandbox, 1, *readers).failure is None
     client.leave(0)
     server.ends()
 
