@@ -21,6 +21,7 @@
 #include "base/memory.h"
 #include "base/parse.h"
 #include "core/session.h"
+#include "core/warm.h"
 #include "image/image_store.h"
 #include "image/runner.h"
 #include "runtime/keeper.h"
@@ -34,6 +35,8 @@ static struct {
     struct session_template template;
     struct runner_list runners;
     struct runner_kernel kernel;
+    struct warm *warm; /* NULL: kernels start cold */
+    uint8_t label[SPAWN_LABEL_BYTES];
     struct cell_request request;
     char *code;
     json_t *listed;
@@ -86,6 +89,8 @@ static void on_event(void *ctx, const struct spawn_message *m)
     (void)ctx;
     if (!m)
         die("the spawner went away");
+    if (me.warm)
+        warm_on_event(me.warm, m);
     if (me.session)
         session_on_event(me.session, m);
 }
@@ -158,15 +163,29 @@ static void set_request(const json_t *line)
     };
 }
 
-static void op_open(const json_t *line)
+static void open_session(void *ctx)
 {
-    uint8_t label[SPAWN_LABEL_BYTES];
-    load_template(get_text(line, "language"));
-    if (!parse_hex(get_text(line, "label"), label, sizeof(label)) ||
-        session_open(&me.session, me.loop, me.spawner, &me.template, &session_events, NULL,
+    (void)ctx;
+    me.template.zygote = me.warm ? warm_zygote(me.warm) : 0;
+    if (me.session || (me.warm && !me.template.zygote))
+        return;
+    if (session_open(&me.session, me.loop, me.spawner, &me.template, &session_events, NULL,
                      &me.error) < 0)
         die("open");
-    session_keep(me.session, label);
+    session_keep(me.session, me.label);
+}
+
+static void op_open(const json_t *line)
+{
+    const struct warm_order order = {
+        .template = &me.template, .memory_bytes = 512 * MIB, .changed = open_session};
+    load_template(get_text(line, "language"));
+    if (!parse_hex(get_text(line, "label"), me.label, sizeof(me.label)))
+        die("label");
+    if (!json_is_true(json_object_get(line, "is_warm")))
+        open_session(NULL);
+    else if (warm_open(&me.warm, me.loop, me.spawner, &order, &me.error) < 0)
+        die("warm");
 }
 
 static void op_execute(const json_t *line)

@@ -19,6 +19,7 @@ from covetest import BUILD, CGROUP_PARENT, PATIENCE, ROOT, nothing_is_left, wait
 pytestmark = pytest.mark.skipif(not covetest.IS_ROOT, reason="uids of their own need root")
 
 NOBODY = 65534
+LIVE, ZYGOTE = 1, 3  # enum spawn_entry_state
 LIMITS = {"timeout_ms": 100_000, "output_bytes": 65536}
 SLOW = """
 import time
@@ -65,9 +66,9 @@ class Client:
         while text not in self.output[stream]:
             assert self.receive() is not None, "it ended"
 
-    def open(self, language="python"):
+    def open(self, language="python", is_warm=False):
         self.label = secrets.token_hex(16)
-        self.send("open", language=language, label=self.label)
+        self.send("open", language=language, label=self.label, is_warm=is_warm)
         self.wait("changed", state="ready")
 
     def begin(self, code, **fields):
@@ -207,7 +208,7 @@ def test_an_idle_session_goes_on(server, client):
     record = client.record()
     client.kill()
     second = server.client()
-    assert [(entry["label"], entry["state"]) for entry in second.list()] == [(client.label, 1)]
+    assert [(entry["label"], entry["state"]) for entry in second.list()] == [(client.label, LIVE)]
     second.attach(record).wait("changed", state="ready")
     assert second.value("x") == "[1, 2]"
     server.end(second)
@@ -240,6 +241,22 @@ def test_other_languages(server, language, code, value):
     run = second.resume(record, language=language, from_start=True)
     assert (run["state"], run["stdout"]) == ("completed", "".join(f"{i}\n" for i in range(1, 9))), run
     assert second.run(value)["stdout"] == "42\n"
+    server.end(second)
+
+
+@pytest.mark.skipif(not (BUILD / "cove_zygote.so").exists(), reason="this build has no zygote")
+def test_a_session_of_a_warm_interpreter(server):
+    client = server.client()
+    client.open(is_warm=True)
+    client.begin("x = 41\n" + SLOW.format(count=20, pause=0.05))
+    client.wait_output("3\n")
+    record = client.record()
+    client.kill()
+    second = server.client()
+    assert sorted((entry["label"], entry["state"]) for entry in second.list()) == sorted([(client.label, LIVE), ("00" * 16, ZYGOTE)])
+    run = second.resume(record)
+    assert (run["state"], run["stdout"]) == ("completed", "".join(f"{i}\n" for i in range(20)))
+    assert second.value("x + 1") == "42"
     server.end(second)
 
 
