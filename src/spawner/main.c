@@ -448,7 +448,7 @@ static void on_client(struct spawner *s)
 
 static bool is_known(const struct spawner *s, pid_t pid)
 {
-    if (s->serve.pid == pid)
+    if (pid == s->serve.pid || pid == s->serve.starter)
         return true;
     for (const struct sandbox *sb = s->sandboxes; sb; sb = sb->next) {
         if (sb->child.pid == pid)

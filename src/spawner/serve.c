@@ -1,4 +1,8 @@
-/* serve.c - starting the client, with nothing of the spawner's power or files */
+/* serve.c - starting the client, with nothing of the spawner's power or files
+ *
+ * The spawner changes its namespaces when it starts, and an ordinary user's has no way back. So a
+ * process that was forked before, the starter, makes the clients: as children of the spawner, in
+ * the namespaces that it came from. It takes one kind of order and opens nothing. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "spawner/serve.h"
 
@@ -16,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/memory.h"
 #include "base/scoped.h"
 #include "box/caps.h"
@@ -33,15 +38,16 @@
 
 /* --- the child ------------------------------------------------------------------------------- */
 
-static int drop_power(const struct serve_options *o, bool is_root)
+/* An ordinary user has no power to drop, and gets none from here on. */
+static int drop_power(const struct serve_options *o)
 {
-    if (caps_drop_bounding() < 0)
+    gid_t gid = (gid_t)o->gid;
+    uid_t uid = (uid_t)o->uid;
+    if (geteuid() == 0 &&
+        (caps_drop_bounding() < 0 || setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 ||
+         setresuid(uid, uid, uid) < 0 || caps_drop_all() < 0))
         return -1;
-    if (is_root &&
-        (setgroups(0, NULL) < 0 || setresgid((gid_t)o->gid, (gid_t)o->gid, (gid_t)o->gid) < 0 ||
-         setresuid((uid_t)o->uid, (uid_t)o->uid, (uid_t)o->uid) < 0))
-        return -1;
-    return caps_drop_all() < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -1 : 0;
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
 static int take_fds(int socket)
@@ -56,19 +62,72 @@ static int take_fds(int socket)
 }
 
 /* Between fork and exec. It dies with the spawner: a signal that a change of ids would clear. */
-static void become_client(const struct serve *s, int socket, pid_t parent)
+static _Noreturn void become_client(const struct serve *s, int socket, pid_t parent)
 {
     static const char words[] = "cove-spawner: the client could not be started\n";
     sigset_t none;
     sigemptyset(&none);
-    signal(SIGPIPE, SIG_DFL);
-    signal(SIGINT, SIG_DFL);
-    if ((s->mount_ns_fd < 0 || setns(s->mount_ns_fd, CLONE_NEWNS) == 0) && take_fds(socket) == 0 &&
-        drop_power(s->options, s->mount_ns_fd >= 0) == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 &&
-        getppid() == parent && sigprocmask(SIG_SETMASK, &none, NULL) == 0)
+    if (take_fds(socket) == 0 && drop_power(s->options) == 0 &&
+        prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent &&
+        sigprocmask(SIG_SETMASK, &none, NULL) == 0)
         execv(s->options->program, s->argv);
     (void)!write(2, words, sizeof(words) - 1);
     _exit(EXIT_NOT_BEGUN);
+}
+
+/* --- the starter ----------------------------------------------------------------------------- */
+
+/* Each order brings the client's end of a pair, and is answered by its pid, or -1. Signals that are
+ * meant for all of us are the spawner's to answer. */
+static _Noreturn void start_clients(const struct serve *s, int link, pid_t parent)
+{
+    int fds[FD_PASS_MAX];
+    size_t count;
+    char order;
+    sigset_t all;
+    sigfillset(&all);
+    if (sigprocmask(SIG_SETMASK, &all, NULL) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 ||
+        prctl(PR_SET_DUMPABLE, 0) < 0 || getppid() != parent)
+        _exit(1);
+    while (fd_recv(link, &order, sizeof(order), fds, &count) == sizeof(order) && count == 1) {
+        pid_t pid = (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, NULL, NULL, NULL, NULL);
+        if (pid == 0)
+            become_client(s, fds[0], parent);
+        close(fds[0]);
+        if (fd_send(link, &pid, sizeof(pid), NULL, 0) < 0)
+            break;
+    }
+    _exit(0);
+}
+
+static int open_starter(struct serve *s, struct error *err)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return error_sys(err, "make a socket");
+    s->starter_fd = pair[0];
+    scoped_fd int theirs = pair[1];
+    pid_t parent = getpid();
+    s->starter = fork();
+    if (s->starter < 0)
+        return error_sys(err, "fork");
+    if (s->starter == 0) {
+        close(pair[0]);
+        start_clients(s, theirs, parent);
+    }
+    return 0;
+}
+
+/* -1: it could not. */
+static pid_t ask_starter(const struct serve *s, int socket)
+{
+    int fds[FD_PASS_MAX];
+    size_t count;
+    pid_t pid;
+    if (fd_send(s->starter_fd, "", 1, &socket, 1) < 0 ||
+        fd_recv(s->starter_fd, &pid, sizeof(pid), fds, &count) != sizeof(pid))
+        return -1;
+    return pid;
 }
 
 /* --- its life -------------------------------------------------------------------------------- */
@@ -97,16 +156,11 @@ int serve_open(struct serve *s, const struct serve_options *options, char **argu
                struct error *err)
 {
     size_t count = 0;
-    *s = (struct serve){.options = options, .pid_fd = -1, .mount_ns_fd = -1};
+    *s = (struct serve){.options = options, .pid_fd = -1, .starter_fd = -1};
     if (!options->program)
         return 0;
     if (check_options(options, err) < 0)
         return -1;
-    if (geteuid() == 0) {
-        s->mount_ns_fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
-        if (s->mount_ns_fd < 0)
-            return error_sys(err, "open the mount namespace");
-    }
     while (arguments[count])
         count++;
     s->argv = xcalloc(count + 2, sizeof(*s->argv));
@@ -115,7 +169,7 @@ int serve_open(struct serve *s, const struct serve_options *options, char **argu
     s->is_on = true;
     s->alone_ns = s->start_ns = clock_now_ns();
     raise_fd_limit();
-    return 0;
+    return open_starter(s, err);
 }
 
 static void forget(struct serve *s)
@@ -134,7 +188,9 @@ void serve_close(struct serve *s)
         waitid(P_PIDFD, (id_t)s->pid_fd, &info, WEXITED);
     }
     forget(s);
-    scoped_close_fd(&s->mount_ns_fd);
+    scoped_close_fd(&s->starter_fd); /* which ends the starter */
+    if (s->starter > 0)
+        waitpid(s->starter, NULL, 0);
     free(s->argv);
     s->argv = NULL;
 }
@@ -165,9 +221,7 @@ bool serve_start(struct serve *s, int *socket)
     scoped_fd int ours = pair[0];
     scoped_fd int theirs = pair[1];
     setsockopt(ours, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-    pid_t parent = getpid(), pid = fork();
-    if (pid == 0)
-        become_client(s, theirs, parent);
+    pid_t pid = ask_starter(s, theirs);
     s->pid_fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
     if (s->pid_fd < 0) {
         if (pid > 0) {

@@ -23,8 +23,9 @@ struct serve {
     bool is_on;
     const struct serve_options *options;
     char **argv;
-    int mount_ns_fd; /* the one we came from; -1: we are still there */
-    pid_t pid;       /* 0: none runs */
+    int starter_fd; /* to the process that starts clients, see serve.c; -1: there is none */
+    pid_t starter;
+    pid_t pid; /* 0: none runs */
     int pid_fd;
     int64_t start_ns; /* when the next one is due */
     int64_t alone_ns; /* since when nobody has said hello; 0: somebody has */

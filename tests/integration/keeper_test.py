@@ -210,6 +210,7 @@ def test_a_second_signal_does_not_wait_for_it(server, client, digest):
     client.create(digest)
     os.kill(client.facts["pid"], signal.SIGSTOP)
     server.process.terminate()
+    wait_for(lambda: int(covetest.status_of(client.facts["pid"])["ShdPnd"], 16) & 1 << signal.SIGTERM - 1, "the first to arrive")
     assert client.ask(PING).failure is None, "it is still being served"
     server.process.terminate()
     server.ends()

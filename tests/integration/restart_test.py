@@ -7,6 +7,7 @@ import os
 import random
 import secrets
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -14,7 +15,7 @@ import subprocess
 import pytest
 
 import covetest
-from covetest import BUILD, CGROUP_PARENT, PATIENCE, ROOT, nothing_is_left, wait_for
+from covetest import BUILD, CGROUP_PARENT, PATIENCE, nothing_is_left, wait_for
 
 pytestmark = pytest.mark.skipif(not covetest.IS_ROOT, reason="uids of their own need root")
 
@@ -112,10 +113,13 @@ class Client:
         return self.attach(record, **fields).finish()
 
 
+ROOT_OPTIONS = ("--uid", str(NOBODY), "--gid", str(NOBODY))
+
+
 class Server:
     count = 0
 
-    def __init__(self, grace="60s"):
+    def __init__(self, build=BUILD, client=BUILD / "tests/restart_client", prefix=(), options=ROOT_OPTIONS):
         Server.count += 1
         name = f"cove-restart-{os.getpid()}-{Server.count}"
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -123,9 +127,8 @@ class Server:
         self.listener.listen()
         self.listener.settimeout(PATIENCE)
         self.process = subprocess.Popen(
-            [str(BUILD / "cove-spawner"), "--cgroup-parent", CGROUP_PARENT, "--store", "/var/lib/cove/images", "--uid", str(NOBODY),
-             "--gid", str(NOBODY), "--grace", grace, "--serve", str(BUILD / "tests/restart_client"), "--", name, str(ROOT / "images")],
-            stdin=subprocess.DEVNULL)
+            [*prefix, str(build / "cove-spawner"), "--cgroup-parent", CGROUP_PARENT, "--store", "/var/lib/cove/images", *options,
+             "--grace", "60s", "--serve", str(client), "--", name, str(build.parent / "images")], stdin=subprocess.DEVNULL)
 
     def client(self):
         return Client(self.listener.accept()[0])
@@ -135,14 +138,17 @@ class Server:
         assert self.process.wait(PATIENCE) == 0
         nothing_is_left()
 
+    def release(self):
+        self.listener.close()
+        covetest.kill_quietly(self.process.pid)
+        self.process.wait()
+
 
 @pytest.fixture
 def server():
     server = Server()
     yield server
-    server.listener.close()
-    covetest.kill_quietly(server.process.pid)
-    server.process.wait()
+    server.release()
 
 
 @pytest.fixture
@@ -258,6 +264,29 @@ def test_a_session_of_a_warm_interpreter(server):
     assert (run["state"], run["stdout"]) == ("completed", "".join(f"{i}\n" for i in range(20)))
     assert second.value("x + 1") == "42"
     server.end(second)
+
+
+@pytest.mark.parametrize("kind", ["plain", "subids"])
+def test_rootless(kind):
+    if why := covetest.why_no_rootless(kind):
+        pytest.skip(why)
+    cove = covetest.rootless(kind)
+    program = cove.program.parent / "restart_client"
+    shutil.copy(BUILD / "tests/restart_client", program)
+    server = Server(cove.program.parent, program, cove.argv()[:-1], ("--run-dir", f"{cove.home}/run"))
+    client = server.client()
+    assert covetest.status_of(client.pid)["CapEff"].strip() == "0" * 16
+    client.open()
+    client.begin("x = 41\n" + SLOW.format(count=20, pause=0.05))
+    client.wait_output("3\n")
+    record = client.record()
+    client.kill()
+    second = server.client()
+    assert second.resume(record)["stdout"] == "".join(f"{i}\n" for i in range(20))
+    assert second.value("x + 1") == "42"
+    second.send("end")
+    assert server.process.wait(PATIENCE) == 0
+    server.release()
 
 
 def test_after_a_reset_it_is_the_new_interpreter(server, client):
