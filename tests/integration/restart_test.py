@@ -209,6 +209,18 @@ def test_one_that_ended_meanwhile_has_all_it_said(server, client):
     server.end(second)
 
 
+def test_results_that_the_first_had_read_are_there_again(server, client):
+    client.begin("import time; display('first'); print('begun', flush=True); time.sleep(0.5); display('second'); 1 / 0", keeps_now=True)
+    client.wait_output("begun")
+    record = client.record()
+    client.kill()
+    second = server.client()
+    run = second.resume(record)
+    assert [list(result["data"].values())[0] for result in run["results"]] == ["'first'", "'second'"]
+    assert (run["state"], run["error"]["name"]) == ("failed", "ZeroDivisionError")
+    server.end(second)
+
+
 def test_an_idle_session_goes_on(server, client):
     client.run("x = [1, 2]")
     record = client.record()
