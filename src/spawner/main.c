@@ -34,7 +34,8 @@
 #define MEMWATCH_MS     10
 #define EXIT_MISUSE     64
 #define EXIT_ALONE      69 /* no client came within the grace time, or it would be of no use */
-#define POLLS_FIXED     3  /* client, signals, the client's process */
+#define LAST_WORDS_MAX  4096
+#define POLLS_FIXED     3 /* client, signals, the client's process */
 
 enum phase { PHASE_NEW = 1 << 0, PHASE_READY = 1 << 1 };
 
@@ -79,8 +80,12 @@ static void lose_client(struct spawner *s, bool must_die)
 
 static void answer(struct spawner *s, struct spawn_message *m, const int *fds, size_t fd_count)
 {
-    if (s->client_fd >= 0 && fd_send(s->client_fd, m, sizeof(*m), fds, fd_count) < 0)
-        lose_client(s, true); /* it is gone, or does not read any more */
+    if (s->client_fd < 0 || fd_send(s->client_fd, m, sizeof(*m), fds, fd_count) == 0)
+        return;
+    /* One that will have a successor may be gone, but what it asked for last is still to be done;
+     * behind that its end is read. Only one that does not read any more is lost here. */
+    if (!s->serve.is_on || errno == EAGAIN)
+        lose_client(s, true);
 }
 
 static struct spawn_message reply_to(uint32_t serial, enum spawn_verb verb, uint64_t sandbox)
@@ -434,6 +439,8 @@ static void on_client(struct spawner *s)
         .code = ERROR_LIMIT, .sys_errno = EMFILE, .layer = -1, .step = "receive fds"};
     struct spawn_message m = {0};
     ssize_t n = fd_recv(s->client_fd, &m, sizeof(m), s->fds, &s->fd_count);
+    if (n < 0 && errno == ECONNRESET) /* told before the last messages of one that has ended */
+        n = fd_recv(s->client_fd, &m, sizeof(m), s->fds, &s->fd_count);
     bool is_end = n == 0 || (n < 0 && errno == ECONNRESET);
     if (n < 0 && errno == EMFILE) /* that is not the client's fault */
         answer_failure(s, m.serial, (enum spawn_verb)m.verb, &too_many);
@@ -689,9 +696,19 @@ static void on_signal(struct spawner *s, int signal_fd)
         s->is_stopping = true;
 }
 
+/* What it sent before its death counts: it may have begun what it had us keep. */
+static void hear_last_words(struct spawner *s)
+{
+    struct pollfd p = {.fd = s->client_fd, .events = POLLIN};
+    for (int i = 0; i < LAST_WORDS_MAX && s->client_fd >= 0 && poll(&p, 1, 0) > 0; i++)
+        on_client(s);
+}
+
 /* Starts clients and mourns them. */
 static void tend_client(struct spawner *s, bool has_news)
 {
+    if (has_news)
+        hear_last_words(s);
     enum serve_news news = has_news ? serve_on_poll(&s->serve) : SERVE_NO_NEWS;
     if (news != SERVE_NO_NEWS)
         lose_client(s, false);

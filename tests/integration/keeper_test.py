@@ -307,6 +307,27 @@ def test_answers_for_one_client_are_not_given_to_the_next(server, client, digest
     server.ends()
 
 
+def test_the_last_words_of_a_client_count(server, client, digest):
+    """What it had sent is done, though its answers, and the news of its death, are there first."""
+    made = client.create(digest)
+    reader, writer = os.pipe()
+    server.process.send_signal(signal.SIGSTOP)
+    wait_for(lambda: "T" in covetest.status_of(server.process.pid)["State"], "a spawner that stands still")
+    for serial in range(10, 15):
+        client.send(message(STATS, serial, sandbox=made.sandbox))
+    client.send(message(KEEP, 20, sandbox=made.sandbox, body=KEEP_BODY.pack(1, 1, LABEL)), [reader])
+    client.die()
+    os.close(reader)
+    wait_for(lambda: not covetest.is_alive(client.facts["pid"]), "the end of the client")
+    server.process.send_signal(signal.SIGCONT)
+    second = server.client()
+    second.hello()
+    (_, entry), = second.list()
+    assert (entry.label, entry.counts) == (LABEL, [0, 1, 0]) and os.write(writer, b"x") == 1
+    second.leave(0)
+    server.ends()
+
+
 def test_an_end_meanwhile_is_told_to_the_next(server, client, digest):
     made = client.create(digest)
     client.die()

@@ -424,7 +424,7 @@ def test_a_sandbox_that_died_meanwhile(server, client):
     wait_for(lambda: not covetest.sandboxed(), "the end of the sandbox")
     second.attach(record)
     run = second.wait("ended")["execution"]
-    assert run["state"] == "failed" and run["stdout"] == "begun\n", run
+    assert (run["state"], run["reason"]["kind"], run["stdout"]) == ("failed", "runner_died", "begun\n"), run["reason"]
     second.wait("changed", state="terminated")
     server.end(second)
 
