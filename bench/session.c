@@ -155,7 +155,7 @@ static void wait_for_state(struct seat *seat, enum session_state state)
     }
 }
 
-static void execute(struct seat *seat, const char *code, bool is_whole)
+static void execute_kept(struct seat *seat, const char *code, bool is_whole, bool keeps_now)
 {
     seat->request = (struct cell_request){
         .code = code,
@@ -165,10 +165,16 @@ static void execute(struct seat *seat, const char *code, bool is_whole)
         .output_bytes = 65536,
         .wants_artifacts = is_whole,
         .wants_usage = is_whole,
+        .keeps_now = keeps_now,
     };
     seat->has_ended = false;
     if (session_execute(seat->session, &seat->request, false, &execution_events, seat, &error) < 0)
         die("execute");
+}
+
+static void execute(struct seat *seat, const char *code, bool is_whole)
+{
+    execute_kept(seat, code, is_whole, false);
 }
 
 static void wait_for_end(struct seat *seat)
@@ -310,14 +316,26 @@ static void measure_execute(size_t count, const char *const *modules)
     open_pool(modules, 1, 1);
     take_session(seat);
     wait_for_state(seat, SESSION_READY);
-    for (int is_whole = 0; is_whole < 2; is_whole++) {
+    static const struct {
+        const char *what;
+        bool is_whole, is_kept, keeps_now;
+    } rows[] = {
+        {"execute", false, false, false},
+        {"execute, with artifacts and counters", true, false, false},
+        {"execute, session kept for another host", false, true, false},
+        {"execute, its output kept from the start", false, true, true},
+    };
+    for (size_t row = 0; row < ARRAY_LEN(rows); row++) {
+        const uint8_t label[SPAWN_LABEL_BYTES] = {1};
+        if (rows[row].is_kept)
+            session_keep(seat->session, label);
         for (size_t i = 0; i < count; i++) {
             int64_t start = clock_now_ns();
-            execute(seat, "1+1", is_whole);
+            execute_kept(seat, "1+1", rows[row].is_whole, rows[row].keeps_now);
             wait_for_end(seat);
             add_figure(&figures, start);
         }
-        tell_figures(is_whole ? "execute, with artifacts and counters" : "execute", &figures);
+        tell_figures(rows[row].what, &figures);
     }
     close_session(seat);
 }

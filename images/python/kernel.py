@@ -33,7 +33,7 @@ __builtins__ = dict(BUILTINS)
 PROTOCOL = 1
 CHANNEL_FD, PROGRAM_FD = 3, 4
 SET, EXECUTE, VARIABLES, VARIABLE, COMPLETE, IS_WHOLE, ACK, SYNC, CHECKPOINT = range(1, 10)
-READY, DATA, ERROR, REPLY, DONE = range(64, 69)
+READY, DATA, ERROR, REPLY, DONE, SYNCED = range(64, 70)
 MORE, FIRST, MAIN = 1, 2, 4
 
 HEADER = _struct.Struct("<IHHII")
@@ -297,6 +297,8 @@ class Channel:
             self.kept, self.sent = [], 0
 
     def send_again(self):
+        """What follows the SYNCED is the whole answer: another host may have read the beginning of it before."""
+        self.socket.send(HEADER.pack(0, SYNCED, 0, self.generation, 0))
         for frame in self.kept:
             self.socket.send(frame)
 
@@ -1007,6 +1009,8 @@ class Kernel:
             elif kind == ACK:
                 self.channel.acknowledge(generation)
             elif kind == SYNC:
+                for fd in fds:  # of a request whose rest was never sent
+                    os.close(fd)
                 self.channel.send_again()
             else:
                 self.channel.begin(generation)

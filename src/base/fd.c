@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -127,9 +128,10 @@ ssize_t fd_recv(int sock, void *data, size_t size, int fds[FD_PASS_MAX], size_t 
 
     *count = collect_fds(&msg, fds);
     if (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
+        bool is_full = !(msg.msg_flags & MSG_TRUNC) && *count < FD_PASS_MAX;
         while (*count > 0)
             close(fds[--*count]);
-        errno = EMSGSIZE;
+        errno = is_full ? EMFILE : EMSGSIZE;
         return -1;
     }
     return n;

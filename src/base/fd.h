@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-#define FD_PASS_MAX 12 /* most fds that one message carries */
+#define FD_PASS_MAX 16 /* most fds that one message carries */
 
 /* Writes all of it (EINTR and short writes handled; the fd must block). */
 MUST_CHECK int fd_write_all(int fd, const void *data, size_t len, struct error *err);
@@ -24,7 +24,8 @@ int fd_send(int sock, const void *data, size_t len, const int *fds, size_t count
 
 /* One datagram; answers its length (0 = peer closed), or -1 with errno. *count says how many of
  * fds[FD_PASS_MAX] were filled (CLOEXEC, the caller owns them). A cut datagram or cut fd list is
- * EMSGSIZE, with every received fd closed. */
+ * EMSGSIZE, with every received fd closed; when it is cut because we can have no more fds, EMFILE,
+ * and `data` is whole. */
 ssize_t fd_recv(int sock, void *data, size_t size, int fds[FD_PASS_MAX], size_t *count);
 
 int fd_set_nonblock(int fd); /* 0, or -1 with errno */

@@ -16,6 +16,7 @@
 #include "codec/json.h"
 #include "core/collect.h"
 #include "core/upload.h"
+#include "runtime/keeper.h"
 
 #define INTERRUPT_GRACE_MS 120 /* for a time limit: SIGINT first, so that the state may live on */
 #define CANCEL_GRACE_MS    1000
@@ -65,6 +66,8 @@ struct cell {
     bool kernel_is_lost;
     bool kernel_has_exited; /* and init said how */
     bool is_gone;           /* there is no init to ask any more */
+    bool is_kept;           /* the spawner holds its output */
+    bool has_lost_output;   /* with the host before */
 };
 
 /* --- ends ------------------------------------------------------------------------------------ */
@@ -103,6 +106,9 @@ static void finish(struct cell *c)
     collect_free(take_ptr(&c->collect));
     e->ended_ns = clock_wall_ns();
     attribute(c);
+    if (c->has_lost_output && !e->error.msg[0])
+        error_set(&e->error, ERROR_UNAVAILABLE,
+                  "its output was lost with the process that read it");
     if (e->error.msg[0]) {
         e->verdict = (struct verdict){.state = EXECUTION_LOST, .kind = REASON_INFRASTRUCTURE};
         snprintf(e->verdict.message, sizeof(e->verdict.message), "%.255s", e->error.msg);
@@ -200,7 +206,8 @@ static void begin_finish(struct cell *c)
     loop_timer_free(take_ptr(&c->again_timer));
     e->duration_ms = (double)(clock_now_ns() - c->start_ns) / 1e6;
     e->facts.duration_ms = (uint64_t)e->duration_ms;
-    stdio_read_now(c->stdio);
+    if (c->stdio)
+        stdio_read_now(c->stdio);
     if (c->request->wants_artifacts && !c->is_gone)
         begin_collect(c);
     /* A kernel that died may have met a limit, which only the counters tell. */
@@ -335,10 +342,24 @@ static void on_output_ended(void *ctx)
     (void)ctx;
 }
 
+/* Without the files it runs as well, and only its output would be lost with this process. */
+static void keep_output(struct cell *c)
+{
+    int fds[STDIO_KEPT_FDS];
+    struct error ignored;
+    if (!c->place.label || c->is_kept ||
+        stdio_keep(c->stdio, c->request->output_bytes, fds, &ignored) < 0)
+        return;
+    c->is_kept = true;
+    keeper_put(c->place.spawner, c->place.sandbox, c->place.label, KEEPER_OUTPUT, fds,
+               ARRAY_LEN(fds));
+}
+
 static void on_watch_time(void *ctx)
 {
     struct cell *c = ctx;
     struct error err;
+    keep_output(c);
     if (stdio_watch(c->stdio, &err) < 0)
         fail(c, &err);
 }
@@ -381,6 +402,8 @@ static int start(struct cell *c, struct error *err)
     c->step = STEP_RUN;
     if (stdio_new(&c->stdio, c->place.loop, &order, fds, err) < 0)
         return -1;
+    if (c->request->keeps_now)
+        keep_output(c);
     c->start_ns = clock_now_ns();
     c->e.started_ns = clock_wall_ns();
     c->since_ns = clock_file_ns();
@@ -594,28 +617,108 @@ void cell_on_over(struct cell *c, const struct spawn_stats *stats)
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-int cell_begin(struct cell **out, const struct cell_place *place,
-               const struct cell_request *request, const struct cell_events *events,
-               struct error *err)
+static struct cell *make(const struct cell_place *place, const struct cell_request *request,
+                         const struct cell_events *events)
 {
     struct cell *c = xcalloc(1, sizeof(*c));
     c->place = *place;
     c->request = request;
     c->events = *events;
     c->stats = *place->before;
-    c->stdin_fd = request->stdin_fd;
+    c->stdin_fd = -1;
     c->e.created_ns = clock_wall_ns();
     c->e.layers = place->layers;
     c->e.facts.limits = *place->limits;
     c->e.facts.timeout_ms = request->timeout_ms;
     output_init(&c->e.out, request->output_bytes);
     output_init(&c->e.err, request->output_bytes);
+    return c;
+}
+
+int cell_begin(struct cell **out, const struct cell_place *place,
+               const struct cell_request *request, const struct cell_events *events,
+               struct error *err)
+{
+    struct cell *c = make(place, request, events);
+    c->stdin_fd = request->stdin_fd;
     if (id_make(ID_EXECUTION, c->e.id, err) < 0 || put(c, err) < 0) {
         cell_free(c);
         return -1;
     }
     *out = c;
     return 0;
+}
+
+void cell_get_record(const struct cell *c, struct cell_record *out)
+{
+    *out = (struct cell_record){
+        .generation = c->place.generation,
+        .created_ns = c->e.created_ns,
+        .started_ns = c->e.started_ns,
+        .start_ns = c->start_ns,
+        .since_ns = c->since_ns,
+        .told = {c->e.out.total, c->e.err.total},
+    };
+    memcpy(out->id, c->e.id, sizeof(out->id));
+}
+
+bool cell_is_kept(const struct cell *c)
+{
+    return c->is_kept;
+}
+
+static int adopt_output(struct cell *c, const struct cell_record *r, const int *output,
+                        struct error *err)
+{
+    const struct stdio_order order = {
+        .stdin_fd = -1,
+        .outputs = {&c->e.out, &c->e.err},
+        .output = c->events.told->output ? on_output : NULL,
+        .ended = on_output_ended,
+        .ctx = c,
+    };
+    if (!output) {
+        c->has_lost_output = true;
+        return 0;
+    }
+    c->is_kept = true;
+    return stdio_adopt(&c->stdio, c->place.loop, &order, c->request->output_bytes, output, r->told,
+                       err);
+}
+
+int cell_resume(struct cell **out, const struct cell_place *place,
+                const struct cell_request *request, const struct cell_record *r, const int *output,
+                const struct cell_events *events, struct error *err)
+{
+    struct cell *c = make(place, request, events);
+    memcpy(c->e.id, r->id, sizeof(c->e.id));
+    c->e.created_ns = r->created_ns;
+    c->e.started_ns = r->started_ns;
+    c->start_ns = r->start_ns;
+    c->since_ns = r->since_ns;
+    c->step = STEP_RUN;
+    if (adopt_output(c, r, output, err) < 0) {
+        cell_free(c);
+        return -1;
+    }
+    uint64_t ran_ms = (uint64_t)MAX(clock_now_ns() - r->start_ns, 0) / 1000000;
+    set_timer(c, minus(request->timeout_ms, ran_ms), on_timeout);
+    *out = c;
+    return 0;
+}
+
+void cell_on_synced(struct cell *c)
+{
+    if (c->step != STEP_RUN)
+        return;
+    result_list_release(&c->e.results);
+    exception_release(&c->e.exception);
+    c->e.facts.has_exception = false;
+}
+
+void cell_lose(struct cell *c, const struct error *why)
+{
+    fail(c, why);
 }
 
 void cell_free(struct cell *c)

@@ -23,6 +23,8 @@ struct cell_request {
     size_t output_bytes;
     bool wants_artifacts;
     bool wants_usage;
+    bool keeps_now; /* in a session that is kept: its output is held for the next host before the
+                     * code begins, not only when it has run for a millisecond */
 };
 
 /* What a cell uses of its session; borrowed. */
@@ -36,8 +38,9 @@ struct cell_place {
     const struct spawn_stats *before; /* the counters when the last execution ended */
     uint32_t layers;
     uint32_t generation;
-    int64_t *newest_ns; /* the last change that belongs to an earlier execution */
-    bool is_plain;      /* the kernel speaks the plain form */
+    int64_t *newest_ns;   /* the last change that belongs to an earlier execution */
+    bool is_plain;        /* the kernel speaks the plain form */
+    const uint8_t *label; /* under which the spawner keeps the output for the next host, or NULL */
 };
 
 struct cell;
@@ -49,11 +52,34 @@ struct cell_events {
     void *ctx;
 };
 
+/* What has to be known of one that runs, to go on with it in another process. Plain data. */
+struct cell_record {
+    char id[ID_BYTES];
+    uint32_t generation;
+    int64_t created_ns, started_ns; /* wall clock */
+    int64_t start_ns;               /* monotonic */
+    int64_t since_ns;
+    uint64_t told[2]; /* by enum execution_stream: bytes that its `output` has been given */
+};
+
 /* The request's fds are taken even on failure. */
 MUST_CHECK int cell_begin(struct cell **out, const struct cell_place *place,
                           const struct cell_request *request, const struct cell_events *events,
                           struct error *err);
 void cell_free(struct cell *cell);
+
+void cell_get_record(const struct cell *cell, struct cell_record *out);
+bool cell_is_kept(const struct cell *cell); /* the spawner holds its output */
+
+/* Goes on with one of another process. `output` are the fds of stdio_keep() (taken, even on
+ * failure) or NULL: then it ends as lost. The code of the request is of no interest any more. */
+MUST_CHECK int cell_resume(struct cell **out, const struct cell_place *place,
+                           const struct cell_request *request, const struct cell_record *record,
+                           const int *output, const struct cell_events *events, struct error *err);
+
+/* Its answer comes again, from the beginning. */
+void cell_on_synced(struct cell *cell);
+void cell_lose(struct cell *cell, const struct error *why); /* ends it */
 
 const struct execution *cell_execution(const struct cell *cell);
 const struct spawn_stats *cell_stats(const struct cell *cell); /* raw counters at its end */

@@ -469,7 +469,7 @@ static void bear(struct session *s)
         return;
     }
     if (session_open_channel(&ours, &theirs, &err) < 0 ||
-        kernel_open(&s->kernel, s->loop, take_fd(&ours), session_on_frame, s, &err) < 0)
+        session_open_kernel(s, take_fd(&ours), &err) < 0)
         fail_rollback(s, &err);
     else if (fd_send(c->fd, &order, 1, &theirs, 1) < 0)
         lose(c);

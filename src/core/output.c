@@ -49,6 +49,13 @@ void output_add(struct output *o, const void *data, size_t len)
         add_to_tail(o, (const char *)data + first, len - first);
 }
 
+void output_skip(struct output *o, uint64_t len)
+{
+    if (!o->tail && o->tail_cap > 0)
+        o->tail = xcalloc(1, o->tail_cap);
+    o->total += len;
+}
+
 static size_t tail_len(const struct output *o)
 {
     return (size_t)MIN(o->total - o->head.len, (uint64_t)o->tail_cap);

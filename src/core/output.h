@@ -20,6 +20,7 @@ void output_init(struct output *o, size_t max_bytes);
 void output_release(struct output *o);
 
 void output_add(struct output *o, const void *data, size_t len);
+void output_skip(struct output *o, uint64_t len); /* as if bytes came that nobody has any more */
 size_t output_kept(const struct output *o);
 bool output_is_cut(const struct output *o);
 

@@ -14,9 +14,9 @@
 #include "base/fd.h"
 #include "base/memory.h"
 #include "codec/json.h"
+#include "runtime/keeper.h"
 
-#define START_MS          30000 /* for a kernel to say that it is ready */
-#define START_WORDS_MAX   4096  /* kept of what it prints until then */
+#define START_WORDS_MAX   4096 /* kept of what it prints until then */
 #define QUESTION_MS       5000
 #define QUESTION_GRACE_MS 1000
 #define ANSWER_MAX        (17 * MIB)
@@ -25,7 +25,6 @@
 
 static void start_kernel(struct session *s);
 static void refuse_all(struct session *s, const char *why);
-static void on_start_late(void *ctx);
 
 static const char *const state_names[] = {
     [SESSION_CREATING] = "creating",
@@ -88,6 +87,57 @@ void session_drop_kernel(struct session *s)
 {
     kernel_free(take_ptr(&s->kernel));
     stdio_free(take_ptr(&s->startup));
+    s->is_syncing = false; /* the next one is ours from its first frame on */
+}
+
+/* --- for the next host ---------------------------------------------------------------------- */
+
+static void keep_channel(struct session *s)
+{
+    if (!s->is_kept || !s->sandbox || !s->kernel)
+        return;
+    const int fd = kernel_fd(s->kernel);
+    keeper_put(s->spawner, s->sandbox, s->label, KEEPER_CHANNEL, &fd, 1);
+}
+
+int session_open_kernel(struct session *s, int fd, struct error *err)
+{
+    if (kernel_open(&s->kernel, s->loop, fd, session_on_frame, s, err) < 0)
+        return -1;
+    keep_channel(s);
+    return 0;
+}
+
+void session_keep(struct session *s, const uint8_t label[SPAWN_LABEL_BYTES])
+{
+    s->is_kept = true;
+    memcpy(s->label, label, sizeof(s->label));
+    keep_channel(s);
+}
+
+void session_get_record(const struct session *s, struct session_record *out)
+{
+    *out = (struct session_record){
+        .sandbox = s->sandbox,
+        .generation = s->generation,
+        .created_ns = s->info.created_ns,
+        .last_used_ns = s->info.last_used_ns,
+        .create_ms = s->info.create_ms,
+        .before = s->before,
+        .newest_ns = s->newest_ns,
+        .last_number = s->last_number,
+        .has_execution = s->cell != NULL,
+    };
+    memcpy(out->id, s->info.id, sizeof(out->id));
+    memcpy(out->label, s->label, sizeof(out->label));
+    if (s->cell)
+        cell_get_record(s->cell, &out->execution);
+}
+
+void session_detach(struct session *s, struct session_record *out)
+{
+    session_get_record(s, out);
+    session_free(s);
 }
 
 /* --- freezing -------------------------------------------------------------------------------- */
@@ -283,7 +333,7 @@ static void restart(struct session *s)
         return;
     }
     session_enter(s, SESSION_CREATING);
-    session_set_timer(s, START_MS, on_start_late);
+    session_set_timer(s, SESSION_START_MS, session_on_start_late);
 }
 
 static void on_cell_ended(void *ctx, struct cell *c)
@@ -293,6 +343,7 @@ static void on_cell_ended(void *ctx, struct cell *c)
     const struct execution_events *told = s->told;
     void *told_ctx = s->told_ctx;
     bool is_lost = cell_lost_kernel(c);
+    uint32_t generation = s->generation;
     s->cell = NULL;
     s->before = *cell_stats(c);
     s->info.last_used_ns = cell_execution(c)->ended_ns;
@@ -302,14 +353,16 @@ static void on_cell_ended(void *ctx, struct cell *c)
         guest_kill(s->guest); /* what the interpreter left running */
         snprintf(s->info.error.msg, sizeof(s->info.error.msg), "%.255s",
                  cell_execution(c)->verdict.message);
-    } else if (s->kernel && result_list_bytes(&cell_execution(c)->results) > ACK_BYTES) {
-        /* The next request says it too; until then only large answers are worth the kernel's time.
-         */
-        (void)!kernel_send(s->kernel, KERNEL_ACK, s->generation, NULL, 0, NULL, 0, &ignored);
     }
     if (!session_is_ending(s))
         session_enter(s, is_lost ? SESSION_FAILED : SESSION_READY);
     told->ended(told_ctx, cell_execution(c));
+    /* Only now: whoever was told has it, and it need not be told again. The next request says it
+     * too; until then only large answers are worth the kernel's time. */
+    if (!is_lost && s->kernel && result_list_bytes(&cell_execution(c)->results) > ACK_BYTES)
+        (void)!kernel_send(s->kernel, KERNEL_ACK, generation, NULL, 0, NULL, 0, &ignored);
+    if (cell_is_kept(c) && s->sandbox && !s->cell)
+        keeper_put(s->spawner, s->sandbox, s->label, KEEPER_OUTPUT, NULL, 0);
     cell_free(c);
     if (session_is_ending(s))
         return;
@@ -322,10 +375,9 @@ static void on_cell_ended(void *ctx, struct cell *c)
     session_begin_next(s);
 }
 
-static int begin_cell(struct session *s, const struct cell_request *request,
-                      const struct execution_events *events, void *ctx, struct error *err)
+static struct cell_place make_place(struct session *s)
 {
-    const struct cell_place place = {
+    return (struct cell_place){
         .loop = s->loop,
         .spawner = s->spawner,
         .guest = s->guest,
@@ -334,15 +386,37 @@ static int begin_cell(struct session *s, const struct cell_request *request,
         .limits = &s->template->limits,
         .before = &s->before,
         .layers = s->info.layers,
-        .generation = ++s->generation,
+        .generation = s->generation,
         .newest_ns = &s->newest_ns,
         .is_plain = s->template->is_plain,
+        .label = s->is_kept ? s->label : NULL,
     };
-    const struct cell_events cell_events = {
-        .told = events, .told_ctx = ctx, .ended = on_cell_ended, .ctx = s};
+}
+
+static struct cell_events take_place(struct session *s, const struct execution_events *events,
+                                     void *ctx)
+{
     s->told = events;
     s->told_ctx = ctx;
     session_enter(s, SESSION_BUSY);
+    return (struct cell_events){.told = events, .told_ctx = ctx, .ended = on_cell_ended, .ctx = s};
+}
+
+int session_resume_cell(struct session *s, const struct cell_request *request,
+                        const struct cell_record *record, const int *output,
+                        const struct execution_events *events, void *ctx, struct error *err)
+{
+    const struct cell_place place = make_place(s);
+    const struct cell_events cell_events = take_place(s, events, ctx);
+    return cell_resume(&s->cell, &place, request, record, output, &cell_events, err);
+}
+
+static int begin_cell(struct session *s, const struct cell_request *request,
+                      const struct execution_events *events, void *ctx, struct error *err)
+{
+    s->generation++;
+    const struct cell_place place = make_place(s);
+    const struct cell_events cell_events = take_place(s, events, ctx);
     if (cell_begin(&s->cell, &place, request, &cell_events, err) < 0) {
         session_enter(s, SESSION_READY);
         return -1;
@@ -466,6 +540,8 @@ void session_on_frame(void *ctx, const struct frame_message *m, const char *why)
 {
     struct session *s = ctx;
     struct error err;
+    if (m && attach_on_frame(s, m))
+        return;
     if (m && m->type == KERNEL_READY && s->info.state == SESSION_CREATING) {
         if (!checkpoint_on_ready(s))
             on_ready(s);
@@ -488,11 +564,12 @@ void session_on_frame(void *ctx, const struct frame_message *m, const char *why)
     }
 }
 
-static void on_start_late(void *ctx)
+void session_on_start_late(void *ctx)
 {
     struct session *s = ctx;
     struct error err;
-    error_set(&err, ERROR_TIMEOUT, "the interpreter was not ready within %d s", START_MS / 1000);
+    error_set(&err, ERROR_TIMEOUT, "the interpreter was not ready within %d s",
+              SESSION_START_MS / 1000);
     guest_kill(s->guest);
     session_fail(s, &err);
 }
@@ -533,7 +610,7 @@ static int launch(struct session *s, struct error *err)
     output_init(&s->startup_out, START_WORDS_MAX);
     output_init(&s->startup_err, START_WORDS_MAX);
     if (session_open_channel(&ours, &theirs, err) < 0 ||
-        kernel_open(&s->kernel, s->loop, take_fd(&ours), session_on_frame, s, err) < 0 ||
+        session_open_kernel(s, take_fd(&ours), err) < 0 ||
         stdio_new(&s->startup, s->loop, &order, streams, err) < 0)
         return -1;
     const int fds[] = {streams[0], streams[1], streams[2], theirs, s->template->kernel_fd};
@@ -551,7 +628,7 @@ static void start_kernel(struct session *s)
     s->start_ns = s->start_ns ? s->start_ns : clock_now_ns();
     s->generation++; /* nothing that comes is older */
     session_enter(s, SESSION_CREATING);
-    session_set_timer(s, START_MS, on_start_late);
+    session_set_timer(s, SESSION_START_MS, session_on_start_late);
     s->kernel_runs = true;
     if (launch(s, &err) < 0) {
         s->kernel_runs = false;
@@ -565,8 +642,8 @@ static void join_kernel(struct session *s, int channel)
     struct error err;
     s->kernel_runs = true;
     s->generation++;
-    session_set_timer(s, START_MS, on_start_late);
-    if (kernel_open(&s->kernel, s->loop, channel, session_on_frame, s, &err) < 0)
+    session_set_timer(s, SESSION_START_MS, session_on_start_late);
+    if (session_open_kernel(s, channel, &err) < 0)
         session_fail(s, &err);
 }
 
@@ -622,7 +699,7 @@ int session_reset(struct session *s, struct error *err)
 /* --- the sandbox ----------------------------------------------------------------------------- */
 
 /* Everything of it is gone, or out of reach. */
-static void end(struct session *s, const struct spawn_stats *stats)
+void session_end(struct session *s, const struct spawn_stats *stats)
 {
     struct spawn_stats over = *stats;
     over.is_over = 1;
@@ -651,16 +728,16 @@ static void on_destroyed(void *ctx, const struct spawn_message *m, int *fds,
     (void)fds;
     struct session *s = ctx;
     (void)err;
-    end(s, m ? &m->stats : &s->before);
+    session_end(s, m ? &m->stats : &s->before);
 }
 
-static void destroy(struct session *s)
+void session_destroy(struct session *s)
 {
     if (s->has_destroyed || s->is_creating)
         return;
     s->has_destroyed = true;
     if (!s->sandbox) {
-        end(s, &s->before);
+        session_end(s, &s->before);
         return;
     }
     struct spawn_message m = {.verb = SPAWN_DESTROY, .sandbox = s->sandbox};
@@ -674,7 +751,7 @@ void session_close(struct session *s)
     session_enter(s, SESSION_TERMINATING);
     if (s->cell)
         cell_cancel(s->cell);
-    destroy(s);
+    session_destroy(s);
 }
 
 void session_give_way(struct session *s)
@@ -683,10 +760,17 @@ void session_give_way(struct session *s)
     session_close(s);
 }
 
-static void on_guest(void *ctx, const struct guest_message *m)
+void session_on_guest(void *ctx, const struct guest_message *m)
 {
     struct session *s = ctx;
     struct error err;
+    struct guest_message now;
+    if (m) {
+        now = *m;
+        m = &now;
+        if (attach_on_guest(s, &now))
+            return;
+    }
     if (m && m->verb == GUEST_STARTED) {
         s->kernel_runs = m->value == 0;
         if (m->value) {
@@ -717,17 +801,17 @@ static void on_created(void *ctx, const struct spawn_message *m, int *fds, const
     s->is_creating = false;
     if (!m) {
         if (session_is_ending(s))
-            destroy(s);
+            session_destroy(s);
         else
             session_fail(s, err);
         return;
     }
     s->sandbox = m->sandbox;
     if (session_is_ending(s)) { /* closed meanwhile */
-        destroy(s);
+        session_destroy(s);
         return;
     }
-    if (guest_open(&s->guest, s->loop, take_fd(&fds[0]), on_guest, s, &local) < 0)
+    if (guest_open(&s->guest, s->loop, take_fd(&fds[0]), session_on_guest, s, &local) < 0)
         session_fail(s, &local);
     else if (s->is_warm)
         join_kernel(s, take_fd(&fds[1]));
@@ -773,7 +857,7 @@ void session_on_event(struct session *s, const struct spawn_message *m)
             s->has_destroyed = true;
             s->is_creating = false;
             error_set(&s->info.error, ERROR_UNAVAILABLE, "the spawner is gone");
-            end(s, &s->before);
+            session_end(s, &s->before);
         }
         return;
     }
@@ -828,6 +912,7 @@ void session_free(struct session *s)
         return;
     session_set_timer(s, 0, NULL);
     loop_timer_free(s->freeze_timer);
+    attach_free(s);
     cell_free(s->cell);
     s->work.fn = NULL; /* nobody is told any more */
     checkpoint_free_all(s);

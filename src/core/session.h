@@ -74,6 +74,55 @@ SCOPED_DEFINE(session)
 
 const struct session_info *session_info(const struct session *session);
 
+/* --- for another process -----------------------------------------------------------------------
+ *
+ * With a spawner that outlives its clients a session can: its variables, and the execution that
+ * runs. What is lost: checkpoints, executions and questions that wait or have not begun, what stdin
+ * had not brought yet, and the output of code that ran for less than a millisecond, unless it was
+ * begun with `keeps_now`. */
+
+/* Plain data: what a store keeps. Written down when the session is ready, and when an execution has
+ * begun. */
+struct session_record {
+    char id[ID_BYTES];
+    uint64_t sandbox;
+    uint8_t label[SPAWN_LABEL_BYTES];
+    uint32_t generation;
+    int64_t created_ns, last_used_ns;
+    double create_ms;
+    struct spawn_stats before; /* the counters when the last execution ended */
+    int64_t newest_ns;
+    uint32_t last_number; /* of the copies of its workspace */
+    bool has_execution;
+    struct cell_record execution;
+};
+
+/* From now on the spawner holds what is needed to go on with it; `label` is found by
+ * keeper_list(). */
+void session_keep(struct session *session, const uint8_t label[SPAWN_LABEL_BYTES]);
+
+void session_get_record(const struct session *session, struct session_record *out);
+
+/* Lets it go without ending it: nobody is told anything. */
+void session_detach(struct session *session, struct session_record *out);
+
+/* Who hears of the execution that runs; borrowed until its end. */
+struct session_resumption {
+    const struct cell_request *request; /* limits and wishes; its code is not looked at */
+    const struct execution_events *events;
+    void *ctx;
+};
+
+/* Begins to go on with it. `changed` tells READY, unless the execution runs on; FAILED when the
+ * interpreter is gone; TERMINATED when all of it is. `resumption` is for a record that has an
+ * execution: its `ended` comes exactly once, whatever became of it. */
+MUST_CHECK int session_attach(struct session **out, struct loop *loop,
+                              struct spawner_client *spawner,
+                              const struct session_template *template,
+                              const struct session_record *record,
+                              const struct session_resumption *resumption,
+                              const struct session_events *events, void *ctx, struct error *err);
+
 /* A parked session gets a user: from now on these events. */
 void session_give(struct session *session, const struct session_events *events, void *ctx);
 

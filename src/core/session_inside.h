@@ -1,4 +1,5 @@
-/* session_inside.h - a session as its own parts see it: session.c and checkpoint.c, nobody else */
+/* session_inside.h - a session as its own parts see it: session.c, checkpoint.c and attach.c,
+ * nobody else */
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
@@ -100,6 +101,13 @@ struct session {
     bool wants_reset;
     bool has_destroyed;
 
+    bool is_kept; /* the spawner holds what the next host needs, under this label */
+    uint8_t label[SPAWN_LABEL_BYTES];
+    struct attaching *attaching; /* to the sandbox of another host's session; NULL: not, or over */
+    bool is_syncing;             /* frames are another host's, until the SYNCED */
+    bool is_asking;              /* init's messages are, until the GUEST_TOLD */
+    bool has_stale_worker;       /* so is the end of a files worker */
+
     struct checkpoint *checkpoints[SESSION_CHECKPOINTS_MAX]; /* oldest first */
     size_t checkpoint_count;
     uint32_t last_number; /* that a copy of the workspace was given */
@@ -109,7 +117,7 @@ struct session {
     struct checkpoint *spare_for; /* valid while there is that timer */
 };
 
-/* --- session.c, for checkpoint.c ---------------------------------------------------------------
+/* --- session.c, for the others -----------------------------------------------------------------
  */
 
 void session_enter(struct session *s, enum session_state state);
@@ -120,6 +128,19 @@ void session_begin_next(struct session *s);
 void session_drop_kernel(struct session *s);
 bool session_is_ending(const struct session *s);
 void session_on_frame(void *ctx, const struct frame_message *m, const char *why);
+void session_on_guest(void *ctx, const struct guest_message *m); /* NULL: init is gone */
+void session_on_start_late(void *ctx);
+void session_end(struct session *s, const struct spawn_stats *stats); /* nothing of it is left */
+void session_destroy(struct session *s);
+MUST_CHECK int session_resume_cell(struct session *s, const struct cell_request *request,
+                                   const struct cell_record *record, const int *output,
+                                   const struct execution_events *events, void *ctx,
+                                   struct error *err);
+
+#define SESSION_START_MS 30000 /* for a kernel to say that it is ready */
+
+/* Takes `fd`, even when it fails. */
+MUST_CHECK int session_open_kernel(struct session *s, int fd, struct error *err);
 MUST_CHECK int session_open_channel(int *ours, int *theirs, struct error *err);
 MUST_CHECK int session_ask_with(struct session *s, enum kernel_frame_type question, const int *fds,
                                 size_t fd_count, session_answer_fn fn, void *ctx,
@@ -139,3 +160,13 @@ bool checkpoint_on_death(struct session *s, const struct error *err);
 /* The session has failed or ended while something was under way. */
 void checkpoint_abort(struct session *s, const struct error *err);
 void checkpoint_free_all(struct session *s);
+
+/* --- attach.c, for session.c -------------------------------------------------------------------
+ */
+
+/* True when the message belongs to an earlier host, and nobody else should look at it. */
+bool attach_on_frame(struct session *s, const struct frame_message *m);
+
+/* The same. It may change the message into what it means now. */
+bool attach_on_guest(struct session *s, struct guest_message *m);
+void attach_free(struct session *s);

@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/memory.h"
 #include "core/feed.h"
+#include "core/output_file.h"
 
 #define READ_BYTES        (64 * KIB)
 #define READS_PER_TURN    16 /* so that a flood leaves room for timers */
@@ -25,8 +26,14 @@ struct stdio {
         struct stdio *stdio;
         struct loop_watch *watch;
         int fd; /* -1: at its end */
+        struct output_file file;
     } streams[2];
 };
+
+static enum execution_stream which_stream(const struct stream *s)
+{
+    return s == &s->stdio->streams[0] ? EXECUTION_STDOUT : EXECUTION_STDERR;
+}
 
 static void close_stream(struct stream *s)
 {
@@ -40,8 +47,9 @@ static bool read_some(struct stream *s)
 {
     static char buffer[READ_BYTES];
     const struct stdio_order *o = &s->stdio->order;
-    enum execution_stream which = s == &s->stdio->streams[0] ? EXECUTION_STDOUT : EXECUTION_STDERR;
-    ssize_t n = read(s->fd, buffer, sizeof(buffer));
+    enum execution_stream which = which_stream(s);
+    ssize_t n = s->file.fd >= 0 ? output_file_fill(&s->file, s->fd, buffer, sizeof(buffer))
+                                : read(s->fd, buffer, sizeof(buffer));
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
     if (n <= 0) {
@@ -111,17 +119,23 @@ static int open_input(struct stdio *stdio, struct loop *loop, int *theirs, struc
     return 0;
 }
 
-int stdio_new(struct stdio **out, struct loop *loop, const struct stdio_order *order, int theirs[3],
-              struct error *err)
+static struct stdio *make(struct loop *loop, const struct stdio_order *order)
 {
     struct stdio *stdio = xcalloc(1, sizeof(*stdio));
     stdio->order = *order;
     stdio->loop = loop;
+    for (int i = 0; i < 2; i++)
+        stdio->streams[i] = (struct stream){.stdio = stdio, .fd = -1, .file.fd = -1};
+    return stdio;
+}
+
+int stdio_new(struct stdio **out, struct loop *loop, const struct stdio_order *order, int theirs[3],
+              struct error *err)
+{
+    struct stdio *stdio = make(loop, order);
     scoped_fd int in = -1;
     scoped_fd int output = -1;
     scoped_fd int errors = -1;
-    for (int i = 0; i < 2; i++)
-        stdio->streams[i] = (struct stream){.stdio = stdio, .fd = -1};
     if (open_input(stdio, loop, &in, err) < 0 ||
         open_output(stdio, &stdio->streams[0], &output, err) < 0 ||
         open_output(stdio, &stdio->streams[1], &errors, err) < 0) {
@@ -141,9 +155,51 @@ void stdio_free(struct stdio *stdio)
         return;
     feed_free(stdio->feed);
     scoped_close_fd(&stdio->order.stdin_fd);
-    close_stream(&stdio->streams[0]);
-    close_stream(&stdio->streams[1]);
+    for (int i = 0; i < 2; i++) {
+        close_stream(&stdio->streams[i]);
+        output_file_close(&stdio->streams[i].file);
+    }
     free(stdio);
+}
+
+int stdio_keep(struct stdio *stdio, size_t max_bytes, int fds[STDIO_KEPT_FDS], struct error *err)
+{
+    for (int i = 0; i < 2; i++) {
+        struct stream *s = &stdio->streams[i];
+        if (output_file_open(&s->file, max_bytes, err) < 0)
+            return -1;
+        fds[2 * i] = s->fd;
+        fds[2 * i + 1] = s->file.fd;
+    }
+    return 0;
+}
+
+static void tell_again(void *ctx, const void *data, size_t len)
+{
+    struct stream *s = ctx;
+    s->stdio->order.output(s->stdio->order.ctx, which_stream(s), data, len);
+}
+
+int stdio_adopt(struct stdio **out, struct loop *loop, const struct stdio_order *order,
+                size_t max_bytes, const int fds[STDIO_KEPT_FDS], const uint64_t offsets[2],
+                struct error *err)
+{
+    struct stdio *stdio = make(loop, order);
+    for (int i = 0; i < 2; i++) {
+        stdio->streams[i].fd = fds[2 * i];
+        output_file_adopt(&stdio->streams[i].file, fds[2 * i + 1], max_bytes);
+    }
+    for (int i = 0; i < 2; i++) {
+        struct stream *s = &stdio->streams[i];
+        output_file_replay(&s->file, order->outputs[i], offsets[i],
+                           order->output ? tell_again : NULL, s);
+        if (watch(s, err) < 0) {
+            stdio_free(stdio);
+            return -1;
+        }
+    }
+    *out = stdio;
+    return 0;
 }
 
 bool stdio_has_ended(const struct stdio *stdio)
@@ -175,6 +231,8 @@ void stdio_discard(struct stdio *stdio, void *ctx, void (*ended)(void *ctx))
 {
     feed_free(take_ptr(&stdio->feed));
     stdio->order.outputs[0] = stdio->order.outputs[1] = NULL;
+    for (int i = 0; i < 2; i++)
+        output_file_close(&stdio->streams[i].file);
     stdio->order.output = NULL;
     stdio->order.ended = ended;
     stdio->order.ctx = ctx;

@@ -32,6 +32,19 @@ MUST_CHECK int stdio_new(struct stdio **out, struct loop *loop, const struct std
                          int theirs[3], struct error *err);
 void stdio_free(struct stdio *stdio);
 
+#define STDIO_KEPT_FDS 4 /* pipe and file of stdout, pipe and file of stderr */
+
+/* From now on output goes through memory files (output_file.h) of `max_bytes` each; before anything
+ * was read. `fds` (borrowed, until the free) are what another process needs to go on. */
+MUST_CHECK int stdio_keep(struct stdio *stdio, size_t max_bytes, int fds[STDIO_KEPT_FDS],
+                          struct error *err);
+
+/* Goes on where another process was stopped. Fills the outputs from their first byte, and tells by
+ * `output` what comes from byte `offsets` on. The fds are taken, even on failure. */
+MUST_CHECK int stdio_adopt(struct stdio **out, struct loop *loop, const struct stdio_order *order,
+                           size_t max_bytes, const int fds[STDIO_KEPT_FDS],
+                           const uint64_t offsets[2], struct error *err);
+
 bool stdio_has_ended(const struct stdio *stdio);
 
 /* Begins to read as it comes, for a lazy one. Watching costs more than a short execution. */

@@ -21,7 +21,8 @@
 struct init {
     pid_t program; /* 0 = none runs */
     pid_t worker;
-    int put_error; /* of the last GUEST_FILES_PUT_NOW */
+    int put_error;            /* of the last GUEST_FILES_PUT_NOW */
+    struct guest_message end; /* of the last program */
 };
 
 /* Kept out of the stack; pages are touched only as far as a start needs them. */
@@ -41,13 +42,21 @@ static void tell_value(enum guest_verb verb, int value)
     tell(&(struct guest_message){.verb = verb, .value = value});
 }
 
-static void tell_exit(const siginfo_t *info)
+static void tell_exit(struct init *in, const siginfo_t *info)
 {
-    struct guest_message m = {.verb = GUEST_EXITED};
-    if (info->si_code == CLD_EXITED)
-        m.exit_code = info->si_status;
-    else
-        m.signal = info->si_status;
+    bool has_exited = info->si_code == CLD_EXITED;
+    in->end = (struct guest_message){.verb = GUEST_EXITED,
+                                     .exit_code = has_exited ? info->si_status : 0,
+                                     .signal = has_exited ? 0 : info->si_status};
+    tell(&in->end);
+}
+
+static void tell_state(const struct init *in)
+{
+    struct guest_message m = in->end;
+    m.verb = GUEST_TOLD;
+    m.value = in->program > 0;
+    m.argc = in->worker > 0;
     tell(&m);
 }
 
@@ -61,7 +70,7 @@ static void reap(void *ctx)
         init_forget_dying(info.si_pid);
         if (info.si_pid == in->program) {
             in->program = 0;
-            tell_exit(&info);
+            tell_exit(in, &info);
         } else if (info.si_pid == in->worker) {
             in->worker = 0;
             tell_value(GUEST_FILES_DONE, info.si_code == CLD_EXITED ? info.si_status : EIO);
@@ -184,12 +193,16 @@ static void serve(struct init *in, const int *fds, size_t fd_count)
     case GUEST_ADOPT:
         adopt(in, request.m.value);
         break;
+    case GUEST_TELL:
+        tell_state(in);
+        break;
     case GUEST_READY:
     case GUEST_STARTED:
     case GUEST_EXITED:
     case GUEST_FILES_DONE:
     case GUEST_KILLED:
     case GUEST_ADOPTED:
+    case GUEST_TOLD:
         break; /* ours to say */
     }
 }

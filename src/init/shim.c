@@ -389,6 +389,19 @@ static bool take_piece(struct shim *s, const struct kernel_frame *f, const char 
     return f->flags & KERNEL_MORE || take_request(s, f->generation);
 }
 
+/* For another host: what it did not ask itself begins anew, a request that has no end is none. */
+static void begin_anew(struct shim *s)
+{
+    if (s->type == KERNEL_EXECUTE)
+        close_streams(s);
+    s->request.sent = s->request.len;
+    forget_sent(&s->request);
+    s->is_too_long = false;
+    s->type = 0;
+    s->owes_synced = true;
+    s->to_host.sent = 0;
+}
+
 bool shim_take_frame(struct shim *s, const void *frame, size_t len, const int *fds, size_t count)
 {
     struct kernel_frame f;
@@ -404,7 +417,7 @@ bool shim_take_frame(struct shim *s, const void *frame, size_t len, const int *f
     if (!is_good)
         return false;
     if (f.type == KERNEL_SYNC) {
-        s->to_host.sent = 0;
+        begin_anew(s);
     } else if (f.type == KERNEL_ACK) {
         if (f.generation == s->generation && !s->is_busy)
             forget_answer(s);
@@ -443,8 +456,19 @@ static bool receive_bytes(struct shim *s, int kernel)
     return shim_take_bytes(s, io_buffer, (size_t)n);
 }
 
+static bool send_synced(struct shim *s, int channel)
+{
+    const struct kernel_frame synced = {.type = KERNEL_SYNCED, .generation = s->generation};
+    if (fd_send(channel, &synced, sizeof(synced), NULL, 0) < 0)
+        return false;
+    s->owes_synced = false;
+    return true;
+}
+
 static bool send_frames(struct shim *s, int channel)
 {
+    if (s->owes_synced && !send_synced(s, channel))
+        return is_later();
     while (s->to_host.sent < s->whole) {
         const char *at = s->to_host.data + s->to_host.sent;
         struct kernel_frame header;
@@ -489,7 +513,7 @@ static void carry(struct shim *s, int channel, int kernel)
         has_bytes = s->to_kernel.sent < s->to_kernel.len;
         /* A host that sends faster than the kernel reads waits. */
         p[0].events = (short)((s->to_kernel.len < SHIM_REQUEST_MAX ? POLLIN : 0) |
-                              (s->to_host.sent < s->whole ? POLLOUT : 0));
+                              (s->to_host.sent < s->whole || s->owes_synced ? POLLOUT : 0));
         p[1].events = (short)(POLLIN | (has_bytes ? POLLOUT : 0));
         if (poll(p, 2, -1) < 0 && errno != EINTR)
             return;

@@ -31,6 +31,7 @@ struct shim {
     struct shim_buffer to_kernel;
     struct shim_buffer to_host; /* frames: all since the last request, sent or not */
     size_t whole;               /* end of the last finished frame in to_host */
+    bool owes_synced;           /* in front of them */
 
     /* the request that is being put together, or under way */
     struct shim_buffer request;

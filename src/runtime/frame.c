@@ -4,6 +4,10 @@
 
 #include <string.h>
 
+#include "base/macros.h"
+
+#define UNKNOWN_REQUESTS_MAX (1u << 20)
+
 void frame_inbox_init(struct frame_inbox *inbox)
 {
     *inbox = (struct frame_inbox){0};
@@ -23,9 +27,22 @@ void frame_inbox_expect(struct frame_inbox *inbox, uint32_t generation)
     inbox->total = 0;
 }
 
+void frame_inbox_await_sync(struct frame_inbox *inbox, uint32_t generation)
+{
+    inbox->generation = generation;
+    inbox->awaits_sync = true;
+}
+
 static bool is_known(unsigned type)
 {
-    return type >= KERNEL_READY && type <= KERNEL_DONE;
+    return type >= KERNEL_READY && type <= KERNEL_SYNCED;
+}
+
+/* Questions that nobody wrote down may have come after the last request that is known. */
+static uint32_t highest_generation(const struct frame_inbox *inbox)
+{
+    uint32_t room = inbox->awaits_sync ? UNKNOWN_REQUESTS_MAX : 0;
+    return inbox->generation + MIN(room, UINT32_MAX - inbox->generation);
 }
 
 static const char *find_fault(const struct frame_inbox *inbox, const struct kernel_frame *f,
@@ -40,8 +57,12 @@ static const char *find_fault(const struct frame_inbox *inbox, const struct kern
         return "a frame with unknown flags";
     if (f->type == KERNEL_DONE && (f->length != sizeof(int32_t) || f->flags))
         return "a DONE that is none";
-    if (f->generation > inbox->generation)
+    if (f->type == KERNEL_SYNCED && (f->length || f->flags))
+        return "a SYNCED that is none";
+    if (f->generation > highest_generation(inbox))
         return "a frame of a request that was never made";
+    if (f->type == KERNEL_SYNCED)
+        return NULL; /* also in the middle of a body, which comes again */
     if (inbox->is_open && (f->type != inbox->open.type || f->generation != inbox->open.generation))
         return "a frame inside of another's body";
     return NULL;
@@ -51,6 +72,18 @@ static bool is_too_much(struct frame_inbox *inbox, const struct kernel_frame *f)
 {
     inbox->total += f->length + sizeof(*f); /* empty frames count, too */
     return inbox->total > FRAME_REQUEST_MAX;
+}
+
+/* Only a SYNC of ours frees what an answer may have in all. */
+static void begin_again(struct frame_inbox *inbox, const struct kernel_frame *f)
+{
+    inbox->is_open = false;
+    strbuf_clear(&inbox->body);
+    if (!inbox->awaits_sync)
+        return;
+    inbox->generation = MAX(inbox->generation, f->generation);
+    inbox->awaits_sync = false;
+    inbox->total = 0;
 }
 
 static void join(struct frame_inbox *inbox, const struct kernel_frame *f, const char *body)
@@ -80,6 +113,8 @@ enum frame_answer frame_inbox_add(struct frame_inbox *inbox, const void *at, siz
         return FRAME_BAD;
     }
     *used = sizeof(f) + f.length;
+    if (f.type == KERNEL_SYNCED)
+        begin_again(inbox, &f);
     bool is_joined = inbox->is_open || f.flags & KERNEL_MORE;
     if (is_joined) {
         join(inbox, &f, body);

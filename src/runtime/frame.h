@@ -21,6 +21,7 @@ struct frame_inbox {
     bool is_open;
     uint32_t generation; /* the last that was asked for */
     uint64_t total;      /* of what came since then, of whichever generation */
+    bool awaits_sync;    /* of an earlier host's requests nothing is known until the SYNCED */
 };
 
 /* One whole message. `body` borrows from the datagram or the inbox until the next call. */
@@ -38,6 +39,10 @@ void frame_inbox_release(struct frame_inbox *inbox);
 /* A request of this generation goes out. A frame of a later one is bad, and what comes before the
  * next is counted together: changing the generation back and forth gains nothing. */
 void frame_inbox_expect(struct frame_inbox *inbox, uint32_t generation);
+
+/* A SYNC goes out, on a channel that another host had before; `generation` is the last of its
+ * requests that is known of. */
+void frame_inbox_await_sync(struct frame_inbox *inbox, uint32_t generation);
 
 enum frame_answer { FRAME_PART, FRAME_WHOLE, FRAME_BAD };
 

@@ -166,3 +166,9 @@ void guest_adopt(struct guest *g, int32_t pid)
     const struct guest_message m = {.verb = GUEST_ADOPT, .value = pid};
     (void)!fd_send(g->fd, &m, sizeof(m), NULL, 0);
 }
+
+void guest_ask(struct guest *g)
+{
+    const struct guest_message m = {.verb = GUEST_TELL};
+    (void)!fd_send(g->fd, &m, sizeof(m), NULL, 0);
+}

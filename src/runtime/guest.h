@@ -58,3 +58,6 @@ void guest_forget(struct guest *guest, uint32_t number, int32_t pid, int32_t oth
 
 /* Makes a child of init's the program; GUEST_ADOPTED follows. */
 void guest_adopt(struct guest *guest, int32_t pid);
+
+/* What another host may have missed: GUEST_TOLD follows. */
+void guest_ask(struct guest *guest);

@@ -153,3 +153,14 @@ int kernel_send(struct kernel *k, enum kernel_frame_type type, uint32_t generati
     } while (len > 0);
     return 0;
 }
+
+int kernel_sync(struct kernel *k, uint32_t generation, struct error *err)
+{
+    frame_inbox_await_sync(&k->inbox, generation);
+    return kernel_send(k, KERNEL_SYNC, 0, NULL, 0, NULL, 0, err);
+}
+
+int kernel_fd(const struct kernel *k)
+{
+    return k->fd;
+}

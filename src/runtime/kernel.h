@@ -18,6 +18,12 @@ MUST_CHECK int kernel_open(struct kernel **out, struct loop *loop, int fd, kerne
 void kernel_free(struct kernel *kernel); /* also from inside its callback */
 SCOPED_DEFINE(kernel)
 
+/* For one that another host has spoken to: sends a SYNC. `generation`: of the last request that is
+ * known. All that comes before the SYNCED is passed on, too. */
+MUST_CHECK int kernel_sync(struct kernel *kernel, uint32_t generation, struct error *err);
+
+int kernel_fd(const struct kernel *kernel); /* borrowed */
+
 /* Sends one message, in as many frames as it needs; what the socket does not take now is kept and
  * follows. `fds` (borrowed) go with the first frame. A dead channel is told by the callback. */
 MUST_CHECK int kernel_send(struct kernel *kernel, enum kernel_frame_type type, uint32_t generation,

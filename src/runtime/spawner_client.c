@@ -29,7 +29,7 @@ struct spawner_client {
     struct loop_watch *watch;
     struct outbox outbox;
     int fd;
-    pid_t pid;
+    pid_t pid;        /* 0: it has started us, not we it */
     bool is_rootless; /* a guess until the spawner says */
     uint32_t next_serial;
     unsigned sandboxes; /* made, and nobody asked to destroy them */
@@ -139,7 +139,8 @@ static void on_gone(struct spawner_client *c)
     c->watch = NULL;
     while (c->requests) {
         struct request *r = take_request(c, c->requests->serial);
-        int none[SPAWNER_REPLY_FDS] = {-1, -1};
+        int none[SPAWNER_REPLY_FDS];
+        memset(none, -1, sizeof(none));
         r->reply(r->ctx, NULL, none, &err);
         free(r);
     }
@@ -205,6 +206,27 @@ static void on_readable(void *ctx, unsigned events)
 
 /* --- the interface --------------------------------------------------------------------------- */
 
+int spawner_client_join(struct spawner_client **out, struct loop *loop, int fd,
+                        spawner_reply_fn hello, spawner_event_fn event, void *ctx,
+                        struct error *err)
+{
+    struct spawner_client *c = xcalloc(1, sizeof(*c));
+    c->fd = fd;
+    c->is_rootless = geteuid() != 0;
+    c->next_serial = 1;
+    c->event = event;
+    c->ctx = ctx;
+    outbox_init(&c->outbox, loop, c->fd, OUTBOX_MAX);
+    if (loop_watch_new(&c->watch, loop, c->fd, LOOP_READ, on_readable, c, err) < 0) {
+        spawner_client_free(c);
+        return -1;
+    }
+    struct spawn_message m = {.verb = SPAWN_HELLO, .hello = {.version = SPAWN_VERSION}};
+    spawner_client_ask(c, &m, hello, ctx);
+    *out = c;
+    return 0;
+}
+
 int spawner_client_open(struct spawner_client **out, struct loop *loop,
                         const struct spawner_settings *settings, spawner_reply_fn hello,
                         spawner_event_fn event, void *ctx, struct error *err)
@@ -218,21 +240,9 @@ int spawner_client_open(struct spawner_client **out, struct loop *loop,
     if (start_program(settings, theirs, &pid, err) < 0)
         return -1;
 
-    struct spawner_client *c = xcalloc(1, sizeof(*c));
-    c->pid = pid;
-    c->fd = take_fd(&ours);
-    c->is_rootless = geteuid() != 0;
-    c->next_serial = 1;
-    c->event = event;
-    outbox_init(&c->outbox, loop, c->fd, OUTBOX_MAX);
-    c->ctx = ctx;
-    if (loop_watch_new(&c->watch, loop, c->fd, LOOP_READ, on_readable, c, err) < 0) {
-        spawner_client_free(c);
+    if (spawner_client_join(out, loop, take_fd(&ours), hello, event, ctx, err) < 0)
         return -1;
-    }
-    struct spawn_message m = {.verb = SPAWN_HELLO, .hello = {.version = SPAWN_VERSION}};
-    spawner_client_ask(c, &m, hello, ctx);
-    *out = c;
+    (*out)->pid = pid;
     return 0;
 }
 
@@ -247,7 +257,7 @@ void spawner_client_free(struct spawner_client *c)
     close(c->fd);
     /* With sandboxes left it has work to do, and whoever ends us may want to see it done; without,
      * it has nothing but its own exit before it. */
-    while (c->sandboxes > 0 && waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
+    while (c->pid > 0 && c->sandboxes > 0 && waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
         ;
     free(c);
 }
@@ -264,7 +274,7 @@ void spawner_client_ask_with(struct spawner_client *c, struct spawn_message *m, 
     struct error ignored;
     struct request *r = xcalloc(1, sizeof(*r));
     m->serial = c->next_serial++;
-    if (m->verb == SPAWN_DESTROY)
+    if (m->verb == SPAWN_DESTROY && c->sandboxes > 0)
         c->sandboxes--; /* from here on it is the spawner's affair */
     *r = (struct request){.next = c->requests, .serial = m->serial, .reply = reply, .ctx = ctx};
     c->requests = r;

@@ -17,7 +17,7 @@ struct spawner_settings {
     const char *const *stores; /* NULL-terminated: directories with images */
 };
 
-#define SPAWNER_REPLY_FDS 2
+#define SPAWNER_REPLY_FDS SPAWN_TAKE_FDS
 
 /* `m` is the answer, or NULL when the spawner went away or refused: then *err says why. `fds` came
  * with the answer, or are -1; the callee takes those it wants (take_fd()), the others are closed.
@@ -34,8 +34,13 @@ MUST_CHECK int spawner_client_open(struct spawner_client **out, struct loop *loo
                                    const struct spawner_settings *settings, spawner_reply_fn hello,
                                    spawner_event_fn event, void *ctx, struct error *err);
 
-/* Closes the connection: the spawner removes every sandbox that is left, and ends; waits for that
- * when there is one. Outstanding requests are dropped without a call. */
+/* For a client that the spawner has started: `fd` (taken, even on failure) is our end. */
+MUST_CHECK int spawner_client_join(struct spawner_client **out, struct loop *loop, int fd,
+                                   spawner_reply_fn hello, spawner_event_fn event, void *ctx,
+                                   struct error *err);
+
+/* Closes the connection: the spawner that we have started removes every sandbox that is left, and
+ * ends; waits for that when there is one. Outstanding requests are dropped without a call. */
 void spawner_client_free(struct spawner_client *client);
 SCOPED_DEFINE(spawner_client)
 

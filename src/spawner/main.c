@@ -2,7 +2,8 @@
  *
  * It has one client, on an inherited socket, and takes the verbs of the table below. It parses no
  * text from that client and follows no path of a sandbox's. Anything unexpected ends the
- * connection, and with it every sandbox. */
+ * connection, and with it every sandbox; unless it has started the client itself (serve.h): then
+ * sandboxes wait for the next one. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,12 +27,15 @@
 #include "box/relro.h"
 #include "spawner/cull.h"
 #include "spawner/roster.h"
+#include "spawner/serve.h"
 #include "spawner/zygote.h"
 #include "wire/guest.h"
 
 #define REMOVE_RETRY_MS 2
 #define MEMWATCH_MS     10
 #define EXIT_MISUSE     64
+#define EXIT_ALONE      69 /* no client came within the grace time, or it would be of no use */
+#define LAST_WORDS_MAX  4096
 
 enum phase { PHASE_NEW = 1 << 0, PHASE_READY = 1 << 1 };
 
@@ -42,7 +46,9 @@ struct spawner {
     unsigned phase;
     bool is_stopping;
     bool has_swept;
-    int client_fd;
+    int client_fd; /* -1: there is none now */
+    struct serve serve;
+    bool is_alone; /* there is no client to be had */
     struct roster roster;
     struct zygote *zygotes;
     size_t zygote_count;
@@ -54,10 +60,33 @@ struct spawner {
 
 /* --- answering ------------------------------------------------------------------------------- */
 
+/* Without another to come, its sandboxes end with it. The next one has serials of its own. */
+static void lose_client(struct spawner *s, bool must_die)
+{
+    if (!s->serve.is_on) {
+        s->is_stopping = true;
+        return;
+    }
+    serve_on_lost(&s->serve, must_die);
+    scoped_close_fd(&s->client_fd);
+    s->client_fd = -1;
+    s->phase = PHASE_NEW;
+    for (struct sandbox *sb = s->roster.busy; sb; sb = sb->next)
+        sb->destroy_serial = 0;
+    for (struct sandbox *sb = s->roster.resting; sb; sb = sb->next)
+        sb->destroy_serial = 0;
+    for (struct zygote *z = s->zygotes; z; z = z->next)
+        z->destroy_serial = 0;
+}
+
 static void answer(struct spawner *s, struct spawn_message *m, const int *fds, size_t fd_count)
 {
-    if (fd_send(s->client_fd, m, sizeof(*m), fds, fd_count) < 0)
-        s->is_stopping = true; /* the client is gone */
+    if (s->client_fd < 0 || fd_send(s->client_fd, m, sizeof(*m), fds, fd_count) == 0)
+        return;
+    /* One that will have a successor may be gone, but what it asked for last is still to be done;
+     * behind that its end is read. Only one that does not read any more is lost here. */
+    if (!s->serve.is_on || errno == EAGAIN)
+        lose_client(s, true);
 }
 
 static struct spawn_message reply_to(uint32_t serial, enum spawn_verb verb, uint64_t sandbox)
@@ -99,7 +128,7 @@ static void op_hello(struct spawner *s, const struct spawn_message *m, struct sa
         snprintf(failure.step, sizeof(failure.step), "%.95s",
                  s->is_broken ? s->start_error.msg : "protocol version");
         answer_failure(s, m->serial, SPAWN_HELLO, &failure);
-        s->is_stopping = true;
+        lose_client(s, false);
         return;
     }
     struct spawn_message reply = reply_to(m->serial, SPAWN_HELLO, 0);
@@ -110,6 +139,7 @@ static void op_hello(struct spawner *s, const struct spawn_message *m, struct sa
         .uid_count = s->host.power.uid_count,
     };
     s->phase = PHASE_READY;
+    serve_on_hello(&s->serve);
     answer(s, &reply, NULL, 0);
 }
 
@@ -230,6 +260,73 @@ static void op_destroy(struct spawner *s, const struct spawn_message *m, struct 
     roster_update(&s->roster, sb);
 }
 
+static const struct spawn_failure not_kept = {
+    .code = ERROR_UNAVAILABLE, .layer = -1, .step = "nothing is kept for this client"};
+
+static void op_keep(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
+{
+    struct spawn_failure failure = not_kept;
+    struct spawn_message reply = reply_to(m->serial, SPAWN_KEEP, sb->id);
+    if (!s->serve.is_on || keep_set(&sb->keep, &m->keep, s->fds, &failure) < 0) {
+        answer_failure(s, m->serial, SPAWN_KEEP, &failure);
+        return;
+    }
+    s->fd_count = 0; /* they are the sandbox's now */
+    answer(s, &reply, NULL, 0);
+}
+
+/* Answers how many of `fds` were filled. */
+static size_t describe(const struct sandbox *sb, struct spawn_entry *entry, int *fds)
+{
+    static const enum spawn_entry_state states[] = {[SANDBOX_SEALING] = SPAWN_IS_SEALING,
+                                                    [SANDBOX_LIVE] = SPAWN_IS_LIVE,
+                                                    [SANDBOX_OVER] = SPAWN_IS_OVER};
+    int64_t left_ns = MAX(sb->deadline_ns - clock_now_ns(), 0);
+    entry->state = states[sb->state];
+    entry->left_ms = (uint32_t)(left_ns / 1000000);
+    entry->stats = sb->last;
+    entry->sealed = sandbox_sealed(sb);
+    return keep_get(&sb->keep, entry, fds);
+}
+
+static void op_list(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
+{
+    (void)sb;
+    int fds[SPAWN_TAKE_FDS];
+    struct spawn_message reply = reply_to(m->serial, SPAWN_LIST, 0);
+    const struct zygote *zygote = NULL;
+    if (!s->serve.is_on) {
+        answer_failure(s, m->serial, SPAWN_LIST, &not_kept);
+        return;
+    }
+    const struct sandbox *found = roster_next(&s->roster, m->list.after);
+    uint64_t best = found ? found->id : UINT64_MAX;
+    for (const struct zygote *z = s->zygotes; z; z = z->next) {
+        if (z->id > m->list.after && z->id < best && z->state != ZYGOTE_ENDING) {
+            zygote = z;
+            best = z->id;
+        }
+    }
+    if (zygote)
+        reply.entry.state = SPAWN_IS_ZYGOTE;
+    else if (found)
+        describe(found, &reply.entry, fds);
+    reply.sandbox = zygote || found ? best : 0;
+    answer(s, &reply, NULL, 0);
+}
+
+static void op_take(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
+{
+    int fds[SPAWN_TAKE_FDS] = {sb->control_fd};
+    struct spawn_message reply = reply_to(m->serial, SPAWN_TAKE, sb->id);
+    if (!s->serve.is_on) {
+        answer_failure(s, m->serial, SPAWN_TAKE, &not_kept);
+        return;
+    }
+    size_t count = describe(sb, &reply.entry, fds + 1);
+    answer(s, &reply, fds, 1 + count);
+}
+
 static void op_probe(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
 {
     (void)sb;
@@ -258,7 +355,7 @@ struct spawn_op {
     unsigned phases;  /* in which the client may ask this */
     size_t body_size; /* behind it, every byte must be zero */
     bool names_sandbox;
-    size_t fd_count; /* that it brings, exactly */
+    size_t fd_count; /* that it brings, exactly; a keep says it itself */
     void (*run)(struct spawner *s, const struct spawn_message *m, struct sandbox *sb);
 };
 
@@ -277,6 +374,9 @@ static const struct spawn_op ops[SPAWN_VERB_COUNT] = {
     [SPAWN_FREEZE] = {PHASE_READY, 0, true, 0, op_freeze},
     [SPAWN_THAW] = {PHASE_READY, 0, true, 0, op_thaw},
     [SPAWN_CULL] = {PHASE_READY, sizeof(struct spawn_cull), true, 0, op_cull},
+    [SPAWN_KEEP] = {PHASE_READY, sizeof(struct spawn_keep), true, 0, op_keep},
+    [SPAWN_LIST] = {PHASE_READY, sizeof(struct spawn_list), false, 0, op_list},
+    [SPAWN_TAKE] = {PHASE_READY, 0, true, 0, op_take},
 };
 
 static bool is_zero(const uint8_t *bytes, size_t len)
@@ -292,8 +392,9 @@ static bool is_well_formed(const struct spawner *s, const struct spawn_message *
     if (m->verb >= SPAWN_VERB_COUNT || m->flags || m->reserved || m->serial == 0)
         return false;
     const struct spawn_op *op = &ops[m->verb];
+    size_t fd_count = m->verb == SPAWN_KEEP ? m->keep.count : op->fd_count;
     return op->run && op->phases & s->phase && op->names_sandbox == (m->sandbox != 0) &&
-           op->fd_count == s->fd_count && (m->verb != SPAWN_CREATE || !m->create.reserved) &&
+           fd_count == s->fd_count && (m->verb != SPAWN_CREATE || !m->create.reserved) &&
            is_zero(m->bytes + op->body_size, SPAWN_BODY_BYTES - op->body_size);
 }
 
@@ -325,12 +426,19 @@ static void serve_message(struct spawner *s, const struct spawn_message *m)
 
 static void on_client(struct spawner *s)
 {
-    struct spawn_message m;
+    static const struct spawn_failure too_many = {
+        .code = ERROR_LIMIT, .sys_errno = EMFILE, .layer = -1, .step = "receive fds"};
+    struct spawn_message m = {0};
     ssize_t n = fd_recv(s->client_fd, &m, sizeof(m), s->fds, &s->fd_count);
-    if (n == sizeof(m) && is_well_formed(s, &m))
+    if (n < 0 && errno == ECONNRESET) /* told before the last messages of one that has ended */
+        n = fd_recv(s->client_fd, &m, sizeof(m), s->fds, &s->fd_count);
+    bool is_end = n == 0 || (n < 0 && errno == ECONNRESET);
+    if (n < 0 && errno == EMFILE) /* that is not the client's fault */
+        answer_failure(s, m.serial, (enum spawn_verb)m.verb, &too_many);
+    else if (n == sizeof(m) && is_well_formed(s, &m))
         serve_message(s, &m);
     else
-        s->is_stopping = true;
+        lose_client(s, !is_end);
     close_fds(s);
 }
 
@@ -338,7 +446,7 @@ static void on_client(struct spawner *s)
 
 static bool is_known(const struct spawner *s, pid_t pid)
 {
-    if (roster_has_pid(&s->roster, pid))
+    if (pid == s->serve.pid || pid == s->serve.starter || roster_has_pid(&s->roster, pid))
         return true;
     for (const struct zygote *z = s->zygotes; z; z = z->next) {
         if (z->process.pid == pid || z->shell->child.pid == pid)
@@ -375,12 +483,7 @@ static void on_report(struct spawner *s, struct sandbox *sb)
         answer(s, &m, NULL, 0);
         sandbox_kill(sb);
     } else if (sb->state == SANDBOX_LIVE) {
-        bool has_user_ns = sb->layers & LAYER_BIT(USER_NS);
-        m.sealed = (struct spawn_sealed){
-            .layers = sb->layers,
-            .host_uid = sb->plan.uid,
-            .sandbox_uid = has_user_ns ? GUEST_UID : sb->plan.uid,
-        };
+        m.sealed = sandbox_sealed(sb);
         answer(s, &m, NULL, 0);
         sandbox_set_baseline(sb);
     }
@@ -528,7 +631,9 @@ static void check_deadlines(struct spawner *s)
 
 static int next_timeout_ms(const struct spawner *s)
 {
-    int64_t wait = INT32_MAX, now = clock_now_ns();
+    int64_t wait = INT32_MAX, now = clock_now_ns(), due = serve_due_ns(&s->serve);
+    if (due < INT64_MAX && !s->is_stopping)
+        wait = MIN(wait, MAX((due - now) / 1000000 + 1, 0));
     if (s->roster.deadline_ns != INT64_MAX)
         wait = MIN(wait, MAX((s->roster.deadline_ns - now) / 1000000 + 1, 0));
     for (const struct sandbox *sb = s->roster.busy; sb; sb = sb->next) {
@@ -578,8 +683,45 @@ static void sweep_once(struct spawner *s)
         host_sweep(&s->host);
 }
 
+/* A client that we have started is asked to leave first: it may want to save something. */
+static void on_signal(struct spawner *s, int signal_fd)
+{
+    struct signalfd_siginfo drained;
+    (void)!read(signal_fd, &drained, sizeof(drained));
+    if (!s->serve.is_on || !serve_ask_to_stop(&s->serve))
+        s->is_stopping = true;
+}
+
+/* What it sent before its death counts: it may have begun what it had us keep. */
+static void hear_last_words(struct spawner *s)
+{
+    struct pollfd p = {.fd = s->client_fd, .events = POLLIN};
+    for (int i = 0; i < LAST_WORDS_MAX && s->client_fd >= 0 && poll(&p, 1, 0) > 0; i++)
+        on_client(s);
+}
+
+/* Starts clients and mourns them. */
+static void tend_client(struct spawner *s, bool has_news)
+{
+    if (has_news)
+        hear_last_words(s);
+    enum serve_news news = has_news ? serve_on_poll(&s->serve) : SERVE_NO_NEWS;
+    if (news != SERVE_NO_NEWS)
+        lose_client(s, false);
+    if (news == SERVE_IS_OVER)
+        s->is_stopping = true;
+    if (s->is_stopping)
+        return;
+    if (serve_on_time(&s->serve)) {
+        fprintf(stderr, "cove-spawner: no client within the grace time\n");
+        s->is_alone = s->is_stopping = true;
+    } else {
+        serve_start(&s->serve, &s->client_fd);
+    }
+}
+
 /* Where each stands in the list of what is polled. */
-enum { POLL_CLIENT, POLL_SIGNALS, POLL_RESTING, POLL_OTHERS };
+enum { POLL_CLIENT, POLL_SIGNALS, POLL_SERVED, POLL_RESTING, POLL_OTHERS };
 
 static size_t fill_polls(struct spawner *s, int signal_fd)
 {
@@ -592,6 +734,7 @@ static size_t fill_polls(struct spawner *s, int signal_fd)
     s->polls[POLL_CLIENT] =
         (struct pollfd){.fd = s->is_stopping ? -1 : s->client_fd, .events = POLLIN};
     s->polls[POLL_SIGNALS] = (struct pollfd){.fd = signal_fd, .events = POLLIN};
+    s->polls[POLL_SERVED] = (struct pollfd){.fd = s->serve.pid_fd, .events = POLLIN};
     s->polls[POLL_RESTING] = (struct pollfd){.fd = s->roster.epoll_fd, .events = POLLIN};
     for (struct zygote *z = s->zygotes; z; z = z->next, n += ZYGOTE_POLLS)
         zygote_get_polls(z, &s->polls[n]);
@@ -637,13 +780,11 @@ static void turn(struct spawner *s, int signal_fd)
     if (s->polls[POLL_RESTING].revents)
         serve_resting(s);
     check_deadlines(s);
-    if (s->polls[POLL_CLIENT].revents)
+    if (s->polls[POLL_CLIENT].revents && s->client_fd >= 0)
         on_client(s);
-    if (s->polls[POLL_SIGNALS].revents) {
-        struct signalfd_siginfo drained;
-        (void)!read(signal_fd, &drained, sizeof(drained));
-        s->is_stopping = true;
-    }
+    if (s->polls[POLL_SIGNALS].revents)
+        on_signal(s, signal_fd);
+    tend_client(s, s->polls[POLL_SERVED].revents);
     if (s->is_stopping)
         stop_all(s);
     roster_remove_ended(&s->roster, &s->host, on_gone, s);
@@ -664,7 +805,12 @@ static int watch_signals(void)
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-#define AT(field) offsetof(struct host_options, field)
+struct options {
+    struct host_options host;
+    struct serve_options serve;
+};
+
+#define AT(field) offsetof(struct options, host.field)
 
 static const struct option_row option_rows[] = {
     {.name = "run-dir",
@@ -716,9 +862,29 @@ static const struct option_row option_rows[] = {
      .offset = AT(max_lifetime_ms),
      .preset = "720h",
      .help = "Longest life of a sandbox"},
+    {.name = "serve",
+     .type = OPTION_STRING,
+     .offset = offsetof(struct options, serve.program),
+     .help = "Client to start, with the arguments that follow, and to start again when it dies"},
+    {.name = "uid",
+     .type = OPTION_U64,
+     .offset = offsetof(struct options, serve.uid),
+     .max = UINT32_MAX - 1,
+     .help = "Whom that client runs as"},
+    {.name = "gid",
+     .type = OPTION_U64,
+     .offset = offsetof(struct options, serve.gid),
+     .max = UINT32_MAX - 1,
+     .help = "And its group"},
+    {.name = "grace",
+     .type = OPTION_DURATION_MS,
+     .offset = offsetof(struct options, serve.grace_ms),
+     .preset = "30s",
+     .help = "How long sandboxes wait for the next client"},
 };
 
-static int read_options(struct option_set *set, struct host_options *options, int argc, char **argv,
+/* What is left in argv are the arguments of the client that is to be started. */
+static int read_options(struct option_set *set, struct options *options, int argc, char **argv,
                         struct error *err)
 {
     option_set_init(set, option_rows, ARRAY_LEN(option_rows), options);
@@ -727,40 +893,50 @@ static int read_options(struct option_set *set, struct host_options *options, in
     if (option_apply_flags(sets, 1, &count, argv + 1, false, err) < 0)
         return -1;
     option_apply_presets(set);
+    argv[1 + count] = NULL;
     return 0;
 }
 
-static int serve(struct spawner *s, const struct host_options *options)
+static int serve(struct spawner *s, const struct options *options, char **arguments)
 {
-    if (fcntl(SPAWN_CLIENT_FD, F_SETFD, FD_CLOEXEC) < 0) {
+    if (serve_open(&s->serve, &options->serve, arguments, &s->start_error) < 0) {
+        fprintf(stderr, "cove-spawner: %s\n", s->start_error.msg);
+        return EXIT_MISUSE;
+    }
+    s->client_fd = s->serve.is_on ? -1 : SPAWN_CLIENT_FD;
+    if (!s->serve.is_on && fcntl(SPAWN_CLIENT_FD, F_SETFD, FD_CLOEXEC) < 0) {
         fprintf(stderr, "cove-spawner: is started by cove, with a socket as fd %d\n",
                 SPAWN_CLIENT_FD);
         return EXIT_MISUSE;
     }
     int signals = watch_signals();
-    s->is_broken = signals < 0 || host_open(&s->host, options, &s->start_error) < 0;
+    s->is_broken = signals < 0 || host_open(&s->host, &options->host, &s->start_error) < 0;
     prctl(PR_SET_DUMPABLE, 0); /* not before: our own /proc files would no longer be ours */
 
+    if (s->is_broken && s->serve.is_on) { /* no client would change that */
+        fprintf(stderr, "cove-spawner: %s\n", s->start_error.msg);
+        s->is_stopping = s->is_alone = true;
+    }
     roster_init(&s->roster);
     while (!s->is_stopping || s->roster.busy || s->roster.resting || s->zygotes)
         turn(s, signals);
     roster_release(&s->roster);
+    serve_close(&s->serve);
     host_close(&s->host);
-    return 0;
+    return s->is_alone ? EXIT_ALONE : 0;
 }
 
 int main(int argc, char **argv)
 {
     if (relro_protect() < 0)
         return EXIT_MISUSE;
-    struct host_options options = {0};
+    struct options options = {0};
     struct option_set set;
     struct spawner *s = xcalloc(1, sizeof(*s));
     int status = EXIT_MISUSE;
     s->phase = PHASE_NEW;
-    s->client_fd = SPAWN_CLIENT_FD;
     if (read_options(&set, &options, argc, argv, &s->start_error) == 0)
-        status = serve(s, &options);
+        status = serve(s, &options, argv + 1);
     else
         fprintf(stderr, "cove-spawner: %s\n", s->start_error.msg);
     option_set_release(&set);

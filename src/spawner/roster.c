@@ -55,6 +55,22 @@ static bool holds_pid(const struct sandbox *list, pid_t pid)
     return list;
 }
 
+static void find_lower(const struct sandbox *list, uint64_t after, const struct sandbox **best)
+{
+    for (const struct sandbox *sb = list; sb; sb = sb->next) {
+        if (sb->id > after && (!*best || sb->id < (*best)->id) && sb->state != SANDBOX_ENDING)
+            *best = sb;
+    }
+}
+
+const struct sandbox *roster_next(const struct roster *roster, uint64_t after)
+{
+    const struct sandbox *best = NULL;
+    find_lower(roster->busy, after, &best);
+    find_lower(roster->resting, after, &best);
+    return best;
+}
+
 bool roster_has_pid(const struct roster *r, pid_t pid)
 {
     return holds_pid(r->busy, pid) || holds_pid(r->resting, pid);

@@ -28,6 +28,8 @@ void roster_add(struct roster *roster, struct sandbox *sb);
 
 /* NULL: nobody of that id, or only one that is ending. */
 struct sandbox *roster_find(const struct roster *roster, uint64_t id);
+/* The one with the lowest id above `after` that is not ending, or NULL. */
+const struct sandbox *roster_next(const struct roster *roster, uint64_t after);
 bool roster_has_pid(const struct roster *roster, pid_t pid);
 
 /* Something has happened to it: from now on it may rest, or no longer. */

@@ -216,6 +216,7 @@ static void free_sandbox(struct sandbox *sb)
     close_fd(&sb->channel_fd);
     close_fd(&sb->child.pid_fd);
     close_fd(&sb->child.report_fd);
+    keep_release(&sb->keep);
     free(sb);
 }
 
@@ -418,6 +419,16 @@ int sandbox_on_report(struct sandbox *sb, struct spawn_failure *failure)
 void sandbox_set_baseline(struct sandbox *sb)
 {
     sb->baseline_cpu_us = cgroup_read_cpu_us(&sb->cgroup, sb->tree);
+}
+
+struct spawn_sealed sandbox_sealed(const struct sandbox *sb)
+{
+    bool has_user_ns = sb->layers & LAYER_BIT(USER_NS);
+    return (struct spawn_sealed){
+        .layers = sb->layers,
+        .host_uid = sb->plan.uid,
+        .sandbox_uid = has_user_ns ? GUEST_UID : sb->plan.uid,
+    };
 }
 
 /* --- looking --------------------------------------------------------------------------------- */

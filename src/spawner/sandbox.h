@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "box/seal.h"
 #include "spawner/host.h"
+#include "spawner/keep.h"
 
 enum sandbox_state {
     SANDBOX_SEALING,
@@ -47,6 +48,7 @@ struct sandbox {
     uint64_t baseline_cpu_us;   /* when it was sealed */
     struct spawn_stats last;    /* when it was over */
     uint32_t destroy_serial;    /* 0: nobody waits for the end */
+    struct keep keep;           /* what its client wants to find again */
 };
 
 /* Checks the request, makes everything, clones. The sandbox is SEALING then. On failure *failure
@@ -83,6 +85,8 @@ void sandbox_end(struct sandbox *sb);
 
 /* What it used so far was the seal's, not the tenant's. */
 void sandbox_set_baseline(struct sandbox *sb);
+
+struct spawn_sealed sandbox_sealed(const struct sandbox *sb); /* by what, and for whom */
 
 void sandbox_kill(struct sandbox *sb);
 

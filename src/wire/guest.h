@@ -34,6 +34,9 @@ enum guest_verb {
                   * started here, and the end of the one before it is told no more */
     GUEST_ADOPTED, /* from init: value = 0, or ECHILD when there is no such child (any more) */
     GUEST_KILLED,  /* from init: the GUEST_KILL that wanted an answer is done */
+    GUEST_TELL,    /* for a host that took over from another: what is the program doing? */
+    GUEST_TOLD,    /* from init: value = 1 when it runs, else its end, as in GUEST_EXITED; argc = 1
+                    * when a files worker runs. All that was said before is of no use */
 };
 
 enum guest_files_op {

@@ -24,7 +24,7 @@ enum kernel_frame_type {
     KERNEL_COMPLETE,   /* cursor (decimal, in characters) NUL code -> REPLY */
     KERNEL_IS_WHOLE,   /* is this code finished, or does it want another line -> REPLY */
     KERNEL_ACK,        /* everything up to the DONE of this generation has arrived */
-    KERNEL_SYNC,       /* say again what was not acknowledged */
+    KERNEL_SYNC,       /* say SYNCED, and again what was not acknowledged */
     KERNEL_CHECKPOINT, /* make a copy of yourself; fds: the copy's channel, and a program that may
                         * help to make it -> REPLY */
 
@@ -34,6 +34,8 @@ enum kernel_frame_type {
     KERNEL_ERROR,      /* JSON: name, value, traceback */
     KERNEL_REPLY,      /* JSON */
     KERNEL_DONE,       /* int32: the exit code that the code asked for, or 0 */
+    KERNEL_SYNCED,     /* empty; its generation is that of the last request. What follows is all of
+                        * that answer from its beginning, what came before is of no use */
 };
 
 enum kernel_frame_flags {

@@ -19,6 +19,10 @@
 #define SPAWN_DIGEST_BYTES  32
 #define SPAWN_CLIENT_FD     3 /* where cove-spawner finds its end of the pair */
 #define SPAWN_ZYGOTE_FDS    3 /* that come with a SPAWN_ZYGOTE */
+#define SPAWN_LABEL_BYTES   16
+#define SPAWN_KEEP_SLOTS    3
+#define SPAWN_KEEP_FDS      4 /* most in one slot */
+#define SPAWN_TAKE_FDS      (1 + SPAWN_KEEP_SLOTS * SPAWN_KEEP_FDS)
 
 enum spawn_verb {
     SPAWN_HELLO = 1, /* who is there; must come first */
@@ -42,6 +46,11 @@ enum spawn_verb {
     SPAWN_CULL,   /* kill every process of the sandbox but its pid 1 and those named; answered when
                    * none of them can do anything any more. Faster than pid 1 itself, which has to
                    * share the sandbox's time with what it kills. What was frozen is thawed */
+    /* For a client that the spawner starts again when it dies; refused to any other. */
+    SPAWN_KEEP, /* label the sandbox, and hold copies of these fds (pipes, unix sockets, memory
+                 * files) in one of its slots, in place of those before; they are never read */
+    SPAWN_LIST, /* the sandbox or zygote with the lowest number above `after`; 0: there is none */
+    SPAWN_TAKE, /* the control socket of a sandbox and copies of all that is kept for it */
     SPAWN_VERB_COUNT
 };
 
@@ -132,6 +141,29 @@ struct spawn_failure {
     char step[SPAWN_STEP_BYTES]; /* a constant text of the spawner's: "mount /proc" */
 };
 
+struct spawn_keep {
+    uint32_t slot;
+    uint32_t count;                   /* of the fds that come with it; 0: the slot is empty again */
+    uint8_t label[SPAWN_LABEL_BYTES]; /* what the client knows it by; all zero: nothing */
+};
+
+struct spawn_list {
+    uint64_t after;
+};
+
+enum spawn_entry_state { SPAWN_IS_SEALING, SPAWN_IS_LIVE, SPAWN_IS_OVER, SPAWN_IS_ZYGOTE };
+
+/* The answer to a list and to a take. The fds of a take: the control socket, then those of slot 0,
+ * of slot 1, of slot 2. */
+struct spawn_entry {
+    uint32_t state; /* enum spawn_entry_state */
+    uint32_t counts[SPAWN_KEEP_SLOTS];
+    uint8_t label[SPAWN_LABEL_BYTES];
+    struct spawn_sealed sealed;
+    uint32_t left_ms;         /* of its lifetime */
+    struct spawn_stats stats; /* of one that is over: its last */
+};
+
 struct spawn_message {
     uint32_t serial;
     uint16_t verb;
@@ -148,6 +180,9 @@ struct spawn_message {
         struct spawn_stats stats;
         struct spawn_probe_reply probe;
         struct spawn_failure failure;
+        struct spawn_keep keep;
+        struct spawn_list list;
+        struct spawn_entry entry;
     };
 };
 

@@ -20,7 +20,7 @@ SLOWNESS = int(os.environ.get("COVE_TEST_SLOWNESS") or (4 if IS_ASAN else 1))
 IS_EMULATED = "COVE_TEST_SLOWNESS" in os.environ
 IS_ROOT = os.geteuid() == 0
 SANDBOX_UIDS = range(1_900_000_000, 1_900_065_536)
-PATIENCE = 120  # seconds that a loaded machine may take for anything
+PATIENCE = int(os.environ.get("COVE_TEST_PATIENCE", "120"))  # seconds that a loaded machine may take for anything
 # Every test run has cgroups of its own, so that other sandboxes of this machine do not disturb it.
 CGROUP_PARENT = f"cove-test-{os.getpid()}"
 PLAIN_USER, SUBID_USER = "cove-test", "cove-test-subids"

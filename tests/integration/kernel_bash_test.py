@@ -7,7 +7,7 @@ import pytest
 import covetest
 import kernel_driver
 import plain_kernel
-from kernel_driver import ACK, DATA, DONE, IS_WHOLE, READY, SYNC
+from kernel_driver import ACK, DATA, DONE, IS_WHOLE, READY, SYNC, SYNCED
 
 PROGRAM = plain_kernel.KERNELS / "bash" / "kernel.sh"
 COMMAND = ["/usr/bin/bash", "--noprofile", "--norc", "/proc/self/fd/4"]
@@ -253,9 +253,10 @@ def test_frames_are_said_again_until_they_are_acknowledged(kernel):
     kernel.execute("x=1")
     kernel.variable("x")
     kernel.send(SYNC)
-    assert [frame.type for frame in kernel.receive_answer()] == [DATA, DONE]
+    assert [frame.type for frame in kernel.receive_answer()] == [SYNCED, DATA, DONE]
     kernel.send(ACK)
     kernel.send(SYNC)
+    assert kernel.receive().type == SYNCED
     assert kernel.ask(IS_WHOLE, b"x").reply["status"] == "complete"
 
 

@@ -10,7 +10,7 @@ import signal
 import pytest
 
 import covetest
-from kernel_driver import ACK, DATA, DONE, EXECUTE, FIRST, READY, SYNC, VARIABLES, Died, Kernel
+from kernel_driver import ACK, DATA, DONE, EXECUTE, FIRST, READY, SYNC, SYNCED, VARIABLES, Died, Kernel
 
 PROGRAM = pathlib.Path(__file__).resolve().parents[2] / "images/python/kernel.py"
 COMMAND = [os.environ.get("COVE_TEST_PYTHON", "/usr/bin/python3"), "/proc/self/fd/4"]
@@ -552,17 +552,19 @@ def test_wholeness(kernel, code, status, indent):
 
 def test_says_again_what_was_not_acknowledged(kernel):
     kernel.send(SYNC, generation=0)
-    assert kernel.receive().type == READY
+    assert [kernel.receive().type for _ in range(2)] == [SYNCED, READY]
     first = kernel.execute("display('x' * 200_000)\n5")
     kernel.send(SYNC)
     again = kernel.receive_answer()
-    assert [(f.type, f.flags, f.body) for f in again] == [(f.type, f.flags, f.body) for f in first.frames]
+    assert (again[0].type, again[0].flags, again[0].body) == (SYNCED, 0, b"")
+    assert [(f.type, f.flags, f.body) for f in again[1:]] == [(f.type, f.flags, f.body) for f in first.frames]
     kernel.send(ACK)
     kernel.send(SYNC)
-    assert [f.type for f in kernel.execute("1").frames] == [DATA, DONE], "nothing came for that SYNC"
+    assert kernel.receive().type == SYNCED
+    assert [f.type for f in kernel.execute("1").frames] == [DATA, DONE], "nothing else came for that SYNC"
     kernel.ask(VARIABLES)
     kernel.send(SYNC)
-    assert [f.type for f in kernel.receive_answer()] == [67, DONE], "the next request implies it"
+    assert [f.type for f in kernel.receive_answer()] == [SYNCED, 67, DONE], "the next request implies it"
 
 
 def test_end_of_the_channel_ends_it(tmp_path):

@@ -20,11 +20,15 @@ pytestmark = pytest.mark.skipif(not covetest.IS_ROOT, reason="uids of their own 
 # src/wire/spawn.h
 VERSION, MESSAGE, HEADER = 1, 256, struct.Struct("<IHHQQ")
 BODY = MESSAGE - HEADER.size
-HELLO, CREATE, STATS, KILL, DESTROY, PROBE, PING, EXITED, SEALED, ZYGOTE, FREEZE, THAW, CULL = range(1, 14)
+(HELLO, CREATE, STATS, KILL, DESTROY, PROBE, PING, EXITED, SEALED, ZYGOTE, FREEZE, THAW, CULL, KEEP, LIST,
+ TAKE) = range(1, 17)
+VERBS = 17
 REPLY, FAILED = 1, 2
 ALLOW_DEGRADED, UNCOUNTED = 1, 2
 LIMITS = ("memory_bytes", "disk_bytes", "inodes", "cpu_milli", "pids", "open_files", "lifetime_ms")
 CREATE_BODY = struct.Struct("<32sQQQIIIIIIQ")
+KEEP_BODY = struct.Struct("<II16s")
+ENTRY = struct.Struct("<I3I16sIIIIQQQQQIIIII")
 FAILURE = struct.Struct("<iii96s")
 CREATE_REPLY = struct.Struct("<III")
 STATS_BODY = struct.Struct("<QQQQQIIIII")
@@ -257,6 +261,14 @@ def test_its_tables_cannot_be_written(spawner):
     end = (start + size) & ~0xfff
     covering = [line for line in maps if int(line[0].split("-")[0], 16) < end and int(line[0].split("-")[1], 16) > start]
     assert covering and all("w" not in line[1] for line in covering), covering
+    spawner.end()
+
+
+def test_nothing_is_kept_for_a_client_that_is_the_only_one(spawner, digest):
+    made = spawner.create(digest)
+    asked = [spawner.ask(KEEP, made.sandbox, KEEP_BODY.pack(0, 0, b"")), spawner.ask(LIST), spawner.ask(TAKE, made.sandbox)]
+    assert [answer.failure[3] for answer in asked] == ["nothing is kept for this client"] * 3
+    assert spawner.ask(STATS, made.sandbox).stats["is_over"] == 0
     spawner.end()
 
 
@@ -518,6 +530,13 @@ def bad_messages():
     yield "the other verb of its own", message(SEALED, 5)
     yield "unknown verb", message(40, 5)
     yield "zygote without descriptors", message(ZYGOTE, 5, body=create_body(bytes(32)))
+    yield "keep of nothing", message(KEEP, 5, body=KEEP_BODY.pack(0, 0, b""))
+    yield "keep without its descriptors", message(KEEP, 5, sandbox=1, body=KEEP_BODY.pack(0, 1, b""))
+    yield "byte behind a keep", message(KEEP, 5, sandbox=1, body=KEEP_BODY.pack(0, 0, b"") + b"\1")
+    yield "list of a sandbox", message(LIST, 5, sandbox=1)
+    yield "byte behind a list", message(LIST, 5, body=b"\0" * 8 + b"\1")
+    yield "take of nothing", message(TAKE, 5)
+    yield "byte behind a take", message(TAKE, 5, sandbox=1, body=b"\1")
     yield "reserved of a create", message(CREATE, 5, body=create_body(bytes(32), reserved=1))
     yield "verb of 16 bits", message(0xFFFF, 5)
     yield "serial 0", message(PING, 0)
@@ -546,7 +565,7 @@ def test_malformed_messages_end_it(spawner, digest, data):
     spawner.is_ended_by(data)
 
 
-@pytest.mark.parametrize("count", [1, 3, 12, 13])
+@pytest.mark.parametrize("count", [1, 3, 12, 13, 16, 17])
 def test_descriptors_end_it(spawner, count):
     fd = os.open("/dev/null", os.O_RDONLY)
     try:
@@ -708,10 +727,11 @@ def random_message(dice, digest, sandbox):
     kind = dice.random()
     if kind < 0.02:
         return dice.randbytes(dice.choice([1, 24, 255, MESSAGE, MESSAGE, 257, 5000]))
-    verb = dice.choice([STATS, KILL, DESTROY, PING, CREATE] * 5 + [FREEZE, THAW, CULL] * 2 + [PROBE, HELLO, dice.randrange(15)])
+    verb = dice.choice([STATS, KILL, DESTROY, PING, CREATE] * 5 + [FREEZE, THAW, CULL, KEEP, LIST, TAKE] * 2 +
+                       [PROBE, HELLO, dice.randrange(VERBS + 2)])
     flags = dice.choice([0] * 30 + [dice.getrandbits(16)])
     serial = dice.choice([0] + [dice.getrandbits(32) or 1] * 30)
-    names = verb in (STATS, KILL, DESTROY, FREEZE, THAW, CULL)
+    names = verb in (STATS, KILL, DESTROY, FREEZE, THAW, CULL, KEEP, TAKE)
     target = dice.choice([sandbox] * 4 + [dice.getrandbits(64), 0]) if names else 0
     body = b""
     if verb == CREATE:
@@ -720,6 +740,11 @@ def random_message(dice, digest, sandbox):
     elif verb == CULL:
         body = cull_body(*(dice.choice([1, 2, 3, -1, dice.getrandbits(31)]) for _ in range(dice.randrange(57))),
                          count=dice.choice([None, None, 57, 2**32 - 1]))
+    elif verb == KEEP:
+        body = KEEP_BODY.pack(dice.choice([0, 1, 2, 3, dice.getrandbits(32)]), dice.choice([0] * 9 + [dice.getrandbits(32)]),
+                              dice.randbytes(16))
+    elif verb == LIST:
+        body = struct.pack("<Q", dice.choice([0, sandbox, dice.getrandbits(64)]))
     elif verb == HELLO:
         body = struct.pack("<I", dice.choice([VERSION, dice.getrandbits(32)]))
     data = bytearray(message(verb, serial, flags, target, body=body))

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -129,6 +130,35 @@ static void test_pass_cut(void **state)
     close(pair[1]);
 }
 
+static void test_pass_full(void **state)
+{
+    (void)state;
+    int pair[2], fds[FD_PASS_MAX];
+    size_t count;
+    char data[16];
+    struct rlimit usual, low;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    int next = dup(0);
+    close(next);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &usual), 0);
+    low = usual;
+    low.rlim_cur = (rlim_t)next + 1; /* for one of them */
+    assert_int_equal(fd_send(pair[0], "hello", 5, pair, 2), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    ssize_t n = fd_recv(pair[1], data, sizeof(data), fds, &count);
+    int error = errno;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);
+    assert_int_equal(n, -1);
+    assert_int_equal(error, EMFILE);
+    assert_int_equal(count, 0);
+    assert_memory_equal(data, "hello", 5);
+    int again = dup(0);
+    assert_int_equal(again, next);
+    close(again);
+    close(pair[0]);
+    close(pair[1]);
+}
+
 int main(void)
 {
     struct check check = {.count = 0};
@@ -136,5 +166,6 @@ int main(void)
     check_one(&check, "text larger than a pipe comes through whole", test_large);
     check_one(&check, "fds cross a socket and are closed on exec", test_pass);
     check_one(&check, "a cut message is refused and leaves no fd behind", test_pass_cut);
+    check_one(&check, "fds that there is no room for are told apart", test_pass_full);
     return check_run(&check, "fd");
 }

@@ -73,11 +73,12 @@ struct frame_case {
     const char *fault;
 };
 
-#define LENGTH   "a frame that is longer than its datagram"
-#define TYPE     "a frame of an unknown type"
-#define FLAGS    "a frame with unknown flags"
-#define NOT_DONE "a DONE that is none"
-#define FUTURE   "a frame of a request that was never made"
+#define LENGTH     "a frame that is longer than its datagram"
+#define TYPE       "a frame of an unknown type"
+#define FLAGS      "a frame with unknown flags"
+#define NOT_DONE   "a DONE that is none"
+#define NOT_SYNCED "a SYNCED that is none"
+#define FUTURE     "a frame of a request that was never made"
 
 static const struct frame_case frame_cases[] = {
     {"a plain frame", {5, KERNEL_DATA, 0, ASKED, 0}, 5, NULL},
@@ -97,7 +98,11 @@ static const struct frame_case frame_cases[] = {
     {"type 0", {0, 0, 0, ASKED, 0}, 0, TYPE},
     {"a type of the host's", {0, KERNEL_EXECUTE, 0, ASKED, 0}, 0, TYPE},
     {"the type before the first", {0, KERNEL_READY - 1, 0, ASKED, 0}, 0, TYPE},
-    {"the type after the last", {0, KERNEL_DONE + 1, 0, ASKED, 0}, 0, TYPE},
+    {"the type after the last", {0, KERNEL_SYNCED + 1, 0, ASKED, 0}, 0, TYPE},
+    {"a SYNCED", {0, KERNEL_SYNCED, 0, ASKED, 0}, 0, NULL},
+    {"a SYNCED with a body", {1, KERNEL_SYNCED, 0, ASKED, 0}, 1, NOT_SYNCED},
+    {"a SYNCED that goes on", {0, KERNEL_SYNCED, KERNEL_MORE, ASKED, 0}, 0, NOT_SYNCED},
+    {"a SYNCED of the next generation", {0, KERNEL_SYNCED, 0, ASKED + 1, 0}, 0, FUTURE},
     {"the largest type", {0, UINT16_MAX, 0, ASKED, 0}, 0, TYPE},
     {"an unknown flag", {0, KERNEL_DATA, 8, ASKED, 0}, 0, FLAGS},
     {"the highest flag", {0, KERNEL_DATA, 0x8000, ASKED, 0}, 0, FLAGS},
@@ -367,6 +372,50 @@ static void test_request_cap(void **state)
     frame_inbox_release(&inbox);
 }
 
+/* A host that took over, and knows of fewer requests than there were. */
+static void test_sync(void **state)
+{
+    (void)state;
+    struct frame_inbox inbox;
+    struct frame_message m;
+    const char *why = NULL;
+    inbox_open(&inbox);
+    frame_inbox_await_sync(&inbox, ASKED);
+    assert_int_equal(add(&inbox, KERNEL_DATA, KERNEL_MORE, ASKED + 3, "a", 1, &m, &why),
+                     FRAME_PART);
+    assert_int_equal(add_until_bad(&inbox, 0, FRAME_REQUEST_MAX / 2, &why), 0);
+    assert_string_equal(why, "a frame inside of another's body");
+    assert_int_equal(add(&inbox, KERNEL_SYNCED, 0, ASKED + 3, NULL, 0, &m, &why), FRAME_WHOLE);
+    assert_int_equal(m.type, KERNEL_SYNCED);
+    assert_int_equal(m.generation, ASKED + 3);
+    assert_int_equal(add(&inbox, KERNEL_DATA, 0, ASKED + 3, "b", 1, &m, &why), FRAME_WHOLE);
+    assert_int_equal(m.len, 1);
+    assert_int_equal(add(&inbox, KERNEL_DATA, 0, ASKED + 4, "b", 1, &m, &why), FRAME_BAD);
+    frame_inbox_release(&inbox);
+
+    inbox_open(&inbox);
+    frame_inbox_await_sync(&inbox, ASKED);
+    assert_int_equal(add(&inbox, KERNEL_SYNCED, 0, UINT32_MAX, NULL, 0, &m, &why), FRAME_BAD);
+    assert_string_equal(why, FUTURE);
+    frame_inbox_release(&inbox);
+
+    inbox_open(&inbox); /* one that nobody asked for gains nothing */
+    uint64_t most = add_until_bad(&inbox, 0, UINT64_MAX, &why);
+    frame_inbox_release(&inbox);
+    inbox_open(&inbox);
+    assert_int_equal(add_until_bad(&inbox, 0, most, &why), most);
+    add(&inbox, KERNEL_SYNCED, 0, ASKED, NULL, 0, &m, &why);
+    assert_int_equal(add_until_bad(&inbox, 0, KERNEL_BODY_MAX, &why), 0);
+    frame_inbox_release(&inbox);
+
+    inbox_open(&inbox); /* one that was, all of it */
+    frame_inbox_await_sync(&inbox, ASKED);
+    add_until_bad(&inbox, 0, most / 2, &why);
+    assert_int_equal(add(&inbox, KERNEL_SYNCED, 0, ASKED, NULL, 0, &m, &why), FRAME_WHOLE);
+    assert_int_equal(add_until_bad(&inbox, 0, most, &why), most);
+    frame_inbox_release(&inbox);
+}
+
 static void test_empty_flood(void **state)
 {
     (void)state;
@@ -415,6 +464,7 @@ int main(void)
     check_rows(&check, between_cases, test_between);
     check_one(&check, "a message has a largest size", test_message_cap);
     check_one(&check, "all messages of a request have one together", test_request_cap);
+    check_one(&check, "a host that took over begins at the SYNCED", test_sync);
     check_one(&check, "empty frames are counted, too", test_empty_flood);
     check_one(&check, "two generations in turn share what one may have", test_alternating);
     return check_run(&check, "frame");

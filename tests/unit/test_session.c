@@ -15,9 +15,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/memory.h"
 #include "check.h"
+#include "core/output_file.h"
 #include "runtime/file_stream.h"
 
 #define SANDBOX   5
@@ -107,6 +109,14 @@ void spawner_client_ask(struct spawner_client *c, struct spawn_message *m, spawn
     c->asks[c->count].m = *m;
     c->asks[c->count].reply = reply;
     c->asks[c->count++].ctx = ctx;
+}
+
+void spawner_client_ask_with(struct spawner_client *c, struct spawn_message *m, const int *fds,
+                             size_t fd_count, spawner_reply_fn reply, void *ctx)
+{
+    (void)fds;
+    (void)fd_count;
+    spawner_client_ask(c, m, reply, ctx);
 }
 
 void spawner_client_explain(const struct spawner_client *c, const struct spawn_message *m,
@@ -271,10 +281,13 @@ static void assert_state(const struct world *w, enum session_state state)
 /* --- the spawner says ------------------------------------------------------------------------ */
 
 /* The oldest open question of that verb is answered; `m` NULL: refused. */
-static void reply_with(struct world *w, enum spawn_verb verb, struct spawn_message *m, int fd)
+static void reply_with_all(struct world *w, enum spawn_verb verb, struct spawn_message *m,
+                           const int *given, size_t given_count)
 {
     struct error err;
-    int fds[SPAWNER_REPLY_FDS] = {fd, -1};
+    int fds[SPAWNER_REPLY_FDS];
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+        fds[i] = i < given_count ? given[i] : -1;
     for (size_t i = 0; i < w->spawner.count; i++) {
         if (w->spawner.asks[i].m.verb != verb)
             continue;
@@ -285,10 +298,16 @@ static void reply_with(struct world *w, enum spawn_verb verb, struct spawn_messa
                 (w->spawner.count - i) * sizeof(w->spawner.asks[0]));
         error_set(&err, ERROR_UNAVAILABLE, "the spawner is gone");
         reply(ctx, m, fds, m ? NULL : &err);
-        scoped_close_fd(&fds[0]);
+        for (size_t j = 0; j < given_count; j++)
+            scoped_close_fd(&fds[j]);
         return;
     }
     fail_msg("nobody asked the spawner for %d", (int)verb);
+}
+
+static void reply_with(struct world *w, enum spawn_verb verb, struct spawn_message *m, int fd)
+{
+    reply_with_all(w, verb, m, &fd, 1);
 }
 
 static void reply(struct world *w, enum spawn_verb verb, struct spawn_stats stats)
@@ -1513,6 +1532,240 @@ static void test_give_way(void **state)
     capacity_free(capacity);
 }
 
+/* --- the sessions of another host ------------------------------------------------------------ */
+
+#define KNOWN 7 /* the last request that was written down */
+
+static void begin_attach(struct world *w, bool has_execution)
+{
+    struct error err;
+    struct session_record record = {
+        .id = "ses_other", .sandbox = SANDBOX, .generation = KNOWN, .has_execution = has_execution};
+    world_init(w);
+    struct request *r = &w->requests[w->request_count++];
+    *r = (struct request){.w = w};
+    r->cell = (struct cell_request){.stdin_fd = -1, .timeout_ms = 1000, .output_bytes = 1000};
+    const struct session_resumption resumption = {
+        .request = &r->cell, .events = &execution_events, .ctx = r};
+    record.execution.generation = KNOWN;
+    record.execution.start_ns = clock_now_ns();
+    assert_int_equal(session_attach(&w->session, w->loop, &w->spawner, &w->template, &record,
+                                    &resumption, &session_events, w, &err),
+                     0);
+    assert_state(w, SESSION_CREATING);
+}
+
+/* The spawner gives its fds back; those of the output are fresh. */
+static void give_back(struct world *w, bool has_channel, bool has_output)
+{
+    struct error err;
+    struct spawn_message m = {.verb = SPAWN_TAKE, .flags = SPAWN_REPLY, .sandbox = SANDBOX};
+    struct output_file file;
+    int fds[6], pair[2], count = 0;
+    m.entry.state = SPAWN_IS_LIVE;
+    m.entry.counts[0] = has_channel;
+    m.entry.counts[1] = has_output ? 4 : 0;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    fds[count++] = pair[0];
+    w->init = pair[1];
+    if (has_channel) {
+        assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+        fds[count++] = pair[0];
+        w->channel = pair[1];
+    }
+    for (int i = 1; has_output && i < 3; i++) {
+        assert_int_equal(pipe2(pair, O_CLOEXEC), 0);
+        assert_int_equal(output_file_open(&file, 1000, &err), 0);
+        assert_true(output_file_add(&file, "before ", 7));
+        fds[count++] = pair[0];
+        fds[count++] = file.fd;
+        w->cell[i] = pair[1];
+    }
+    reply_with_all(w, SPAWN_TAKE, &m, fds, (size_t)count);
+    reply(w, SPAWN_THAW, (struct spawn_stats){0});
+    expect_init(w, GUEST_TELL, 0);
+    if (has_channel)
+        hear(w, KERNEL_SYNC);
+}
+
+static void test_attach_idle(void **state)
+{
+    (void)state;
+    struct world w;
+    begin_attach(&w, false);
+    give_back(&w, true, false);
+    say(&w, KERNEL_DATA, KERNEL_FIRST, KNOWN + 1, "text/plain\0x", 12); /* the end of a question */
+    say_done(&w, KNOWN + 1, 0);
+    init_says(&w, GUEST_EXITED, 0, 1, 0); /* of a kernel before a reset */
+    init_says(&w, GUEST_TOLD, 1, 1, 0);
+    assert_state(&w, SESSION_CREATING);
+    say(&w, KERNEL_SYNCED, 0, KNOWN + 1, "", 0);
+    assert_state(&w, SESSION_READY);
+    assert_string_equal(session_info(w.session)->id, "ses_other");
+    say(&w, KERNEL_DATA, KERNEL_FIRST, KNOWN + 1, "text/plain\0x", 12);
+    say_done(&w, KNOWN + 1, 0);
+    assert_int_equal(execute(&w), KNOWN + 2);
+    say_done(&w, KNOWN + 2, 0);
+    assert_int_equal(last_ended(&w, 1)->state, EXECUTION_COMPLETED);
+    world_close(&w);
+}
+
+static void test_attach_busy(void **state)
+{
+    (void)state;
+    struct world w;
+    begin_attach(&w, true);
+    give_back(&w, true, true);
+    assert_state(&w, SESSION_BUSY);
+    init_says(&w, GUEST_TOLD, 1, 0, 0);
+    say(&w, KERNEL_ERROR, 0, KNOWN, "{}", 2); /* all this comes again */
+    say_done(&w, KNOWN, 3);
+    assert_state(&w, SESSION_BUSY);
+    assert_int_equal(write(w.cell[1], "after", 5), 5);
+    say(&w, KERNEL_SYNCED, 0, KNOWN, "", 0);
+    say(&w, KERNEL_ERROR, 0, KNOWN, "{}", 2);
+    say(&w, KERNEL_SYNCED, 0, KNOWN, "", 0); /* a host in between had asked, too */
+    say(&w, KERNEL_DATA, KERNEL_FIRST | KERNEL_MAIN, KNOWN, "text/plain\0002", 12);
+    say_done(&w, KNOWN, 0);
+    const struct ended *e = last_ended(&w, 1);
+    assert_int_equal(e->state, EXECUTION_COMPLETED);
+    assert_string_equal(e->out, "before after");
+    assert_true(e->has_results);
+    assert_true(is_asked(&w, SPAWN_KEEP)); /* its output is of no use any more */
+    assert_state(&w, SESSION_READY);
+    world_close(&w);
+}
+
+static void test_attach_not_begun(void **state)
+{
+    (void)state;
+    struct world w;
+    begin_attach(&w, true);
+    give_back(&w, true, false);
+    init_says(&w, GUEST_TOLD, 1, 0, 0);
+    say(&w, KERNEL_SYNCED, 0, KNOWN - 1, "", 0);
+    const struct ended *e = last_ended(&w, 1);
+    assert_int_equal(e->state, EXECUTION_LOST);
+    assert_string_equal(e->message, "the host ended before the code began");
+    assert_state(&w, SESSION_READY);
+    assert_int_equal(execute(&w), KNOWN + 1);
+    say_done(&w, KNOWN + 1, 0);
+    last_ended(&w, 2);
+    world_close(&w);
+}
+
+static void test_attach_late(void **state)
+{
+    (void)state;
+    struct world w;
+    begin_attach(&w, true);
+    give_back(&w, true, true);
+    init_says(&w, GUEST_TOLD, 1, 0, 0);
+    advance(&w, 1001);
+    expect_init(&w, GUEST_SIGNAL, SIGINT);
+    say_done(&w, KNOWN, 0);
+    say(&w, KERNEL_SYNCED, 0, KNOWN, "", 0);
+    say_done(&w, KNOWN, 0);
+    assert_int_equal(last_ended(&w, 1)->state, EXECUTION_TIMEOUT);
+    assert_state(&w, SESSION_READY);
+    world_close(&w);
+}
+
+static void test_attach_dead(void **state)
+{
+    (void)state;
+    struct world w;
+    begin_attach(&w, true);
+    give_back(&w, true, true);
+    init_says(&w, GUEST_TOLD, 0, 0, SIGKILL);
+    while (init_hears(&w, NULL) == GUEST_KILL)
+        ;
+    reply(&w, SPAWN_STATS, (struct spawn_stats){0});
+    const struct ended *e = last_ended(&w, 1);
+    assert_int_equal(e->state, EXECUTION_FAILED);
+    assert_int_equal(e->kind, REASON_RUNNER_DIED);
+    assert_string_equal(e->out, "before ");
+    assert_state(&w, SESSION_FAILED);
+    reset(&w); /* whatever is heard from now on is our own */
+    expect_start(&w);
+    become_ready(&w);
+    world_close(&w);
+}
+
+/* Started, but its channel was never kept: nobody can speak to it. */
+static void test_attach_without_channel(void **state)
+{
+    (void)state;
+    struct world w;
+    begin_attach(&w, false);
+    give_back(&w, false, false);
+    init_says(&w, GUEST_TOLD, 1, 0, 0);
+    expect_init(&w, GUEST_KILL, 0);
+    init_says(&w, GUEST_EXITED, 0, 0, SIGKILL);
+    assert_state(&w, SESSION_FAILED);
+    world_close(&w);
+}
+
+static void test_attach_refused(void **state)
+{
+    (void)state;
+    struct world w;
+    begin_attach(&w, true);
+    reply_with(&w, SPAWN_TAKE, NULL, -1);
+    assert_int_equal(last_ended(&w, 1)->state, EXECUTION_LOST);
+    assert_state(&w, SESSION_TERMINATED);
+    assert_false(is_asked(&w, SPAWN_DESTROY));
+    world_close(&w);
+}
+
+static void test_attach_closed(void **state)
+{
+    (void)state;
+    struct world w;
+    struct spawn_message m = {.verb = SPAWN_TAKE, .flags = SPAWN_REPLY, .sandbox = SANDBOX};
+    begin_attach(&w, true);
+    session_close(w.session);
+    assert_false(is_asked(&w, SPAWN_DESTROY)); /* not before it is known to be there */
+    reply_with(&w, SPAWN_TAKE, &m, -1);
+    assert_int_equal(last_ended(&w, 1)->state, EXECUTION_LOST);
+    assert_true(is_asked(&w, SPAWN_DESTROY));
+    world_close(&w);
+}
+
+/* It is kept under its label, also after a reset; let go of, it lives on. */
+static void test_keep(void **state)
+{
+    (void)state;
+    struct world w;
+    struct session_record record;
+    uint8_t label[SPAWN_LABEL_BYTES] = {1, 2, 3};
+    world_open(&w);
+    session_keep(w.session, label);
+    reply(&w, SPAWN_KEEP, (struct spawn_stats){0});
+    uint32_t generation = execute(&w);
+    assert_false(is_asked(&w, SPAWN_KEEP)); /* most executions are over soon */
+    advance(&w, 2);
+    reply(&w, SPAWN_KEEP, (struct spawn_stats){0});
+    assert_int_equal(write(w.cell[1], "hello", 5), 5);
+    settle(&w);
+    session_get_record(w.session, &record);
+    assert_true(record.has_execution);
+    assert_int_equal(record.sandbox, SANDBOX);
+    assert_int_equal(record.execution.generation, generation);
+    assert_int_equal(record.execution.told[0], 5);
+    assert_memory_equal(record.label, label, sizeof(label));
+    say_done(&w, generation, 0);
+    assert_string_equal(last_ended(&w, 1)->out, "hello");
+    reply(&w, SPAWN_KEEP, (struct spawn_stats){0}); /* the slot is empty again */
+    assert_false(is_asked(&w, SPAWN_KEEP));
+    reset(&w);
+    init_says(&w, GUEST_EXITED, 0, 0, SIGKILL);
+    expect_start(&w);
+    assert_true(is_asked(&w, SPAWN_KEEP));
+    become_ready(&w);
+    world_close(&w);
+}
+
 int main(void)
 {
     struct check check = {.count = 0};
@@ -1565,5 +1818,14 @@ int main(void)
     check_one(&check, "pipes of earlier executions are few", test_late_pipes);
     check_one(&check, "it has a seat as long as it lives", test_seat);
     check_one(&check, "one that gives way has none", test_give_way);
+    check_one(&check, "another host's idle session goes on at its SYNCED", test_attach_idle);
+    check_one(&check, "so does its execution, output and all", test_attach_busy);
+    check_one(&check, "one that never arrived is lost", test_attach_not_begun);
+    check_one(&check, "its time limit counts on", test_attach_late);
+    check_one(&check, "a death that the host before was told is told again", test_attach_dead);
+    check_one(&check, "a kernel that nobody can speak to is killed", test_attach_without_channel);
+    check_one(&check, "a sandbox that is no more", test_attach_refused);
+    check_one(&check, "a close before the spawner's answer", test_attach_closed);
+    check_one(&check, "what the next host needs is kept", test_keep);
     return check_run(&check, "session");
 }

@@ -309,6 +309,7 @@ static void test_sync(void **state)
     s.to_host.sent = s.whole;
     assert_true(send_frame(&s, KERNEL_SYNC, 0, 0, "", 0));
     assert_int_equal(s.to_host.sent, 0);
+    assert_true(s.owes_synced);
     s.to_host.sent = s.whole;
     assert_true(send_frame(&s, KERNEL_ACK, 0, 9, "", 0)); /* of another one */
     assert_int_equal(s.to_host.len, s.whole);
@@ -317,6 +318,21 @@ static void test_sync(void **state)
     assert_int_equal(s.whole, 0);
     assert_true(send_frame(&s, KERNEL_SYNC, 0, 0, "", 0));
     assert_int_equal(s.whole, 0);
+    shim_release(&s);
+}
+
+/* A host that died in the middle of a request: the next one's must not begin with its half. */
+static void test_sync_in_a_request(void **state)
+{
+    (void)state;
+    struct shim s;
+    shim_init(&s);
+    assert_true(send_frame(&s, KERNEL_VARIABLE, KERNEL_MORE, 1, "half", 4));
+    assert_true(send_frame(&s, KERNEL_SYNC, 0, 0, "", 0));
+    assert_int_equal(s.generation, 0);
+    assert_true(send_frame(&s, KERNEL_IS_WHOLE, 0, 2, "x", 1));
+    assert_int_equal(s.to_kernel.len, strlen("IS_WHOLE 1 2\nx"));
+    assert_memory_equal(s.to_kernel.data, "IS_WHOLE 1 2\nx", s.to_kernel.len);
     shim_release(&s);
 }
 
@@ -522,6 +538,7 @@ static void test_carries(void **state)
     assert_int_equal(host_reads(&p), KERNEL_REPLY);
     assert_int_equal(host_reads(&p), KERNEL_DONE);
     host_sends(&p, KERNEL_SYNC, 0);
+    assert_int_equal(host_reads(&p), KERNEL_SYNCED);
     assert_int_equal(host_reads(&p), KERNEL_REPLY);
     assert_int_equal(host_reads(&p), KERNEL_DONE);
     shutdown(p.kernel, SHUT_WR);
@@ -589,6 +606,7 @@ int main(void)
     check_one(&check, "at most 16 MiB for a request, and a note", test_bound);
     check_one(&check, "a length announced is not a length allocated", test_huge_announcement);
     check_one(&check, "SYNC says again what no ACK took away", test_sync);
+    check_one(&check, "SYNC ends a request that has no end", test_sync_in_a_request);
     check_one(&check, "what could not be sent yet outlives a request", test_unsent_stays);
     check_rows(&check, request_cases, test_request);
     check_one(&check, "EXECUTE names its streams, and DONE closes them", test_execute);

@@ -1,0 +1,227 @@
+/* attach.c - going on with the session of a host that is no more
+ *
+ * TAKE brings the control socket, the channel and the output of the execution that runs. What the
+ * host before has read of the first two is gone, so each of them is asked to say where things
+ * stand, and whatever comes before that answer is dropped. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/memory.h"
+#include "core/session_inside.h"
+#include "runtime/keeper.h"
+
+/* Until the spawner has answered. */
+struct attaching {
+    struct session *session; /* NULL: freed meanwhile */
+    bool has_execution;
+    struct cell_record execution;
+    struct session_resumption resumption;
+};
+
+void attach_free(struct session *s)
+{
+    if (s->attaching)
+        s->attaching->session = NULL; /* the answer frees it */
+    s->attaching = NULL;
+}
+
+/* The execution that nothing is left of. */
+static void tell_lost(const struct attaching *a, const struct error *why)
+{
+    if (!a->has_execution)
+        return;
+    struct execution e = {.created_ns = a->execution.created_ns,
+                          .started_ns = a->execution.started_ns,
+                          .ended_ns = clock_wall_ns(),
+                          .error = *why};
+    memcpy(e.id, a->execution.id, sizeof(e.id));
+    e.verdict = (struct verdict){.state = EXECUTION_LOST, .kind = REASON_INFRASTRUCTURE};
+    snprintf(e.verdict.message, sizeof(e.verdict.message), "%.255s", why->msg);
+    a->resumption.events->ended(a->resumption.ctx, &e);
+}
+
+static void lose(struct session *s, const struct attaching *a, const struct error *why)
+{
+    s->sandbox = 0;
+    s->has_destroyed = true;
+    s->info.error = *why;
+    tell_lost(a, why);
+    session_end(s, &s->before);
+}
+
+/* --- the pieces ------------------------------------------------------------------------------ */
+
+static int open_channel(struct session *s, int *fd, struct error *err)
+{
+    if (*fd < 0)
+        return 0; /* init tells what became of the program */
+    s->is_syncing = true;
+    if (session_open_kernel(s, take_fd(fd), err) < 0)
+        return -1;
+    return kernel_sync(s->kernel, s->generation, err);
+}
+
+static int resume(struct session *s, const struct attaching *a, const struct spawn_entry *entry,
+                  int *fds, struct error *err)
+{
+    int output[STDIO_KEPT_FDS];
+    bool has_output = entry->counts[KEEPER_OUTPUT] == ARRAY_LEN(output);
+    int *first = &fds[1 + entry->counts[KEEPER_CHANNEL]];
+    for (size_t i = 0; has_output && i < ARRAY_LEN(output); i++)
+        output[i] = take_fd(&first[i]);
+    return session_resume_cell(s, a->resumption.request, &a->execution, has_output ? output : NULL,
+                               a->resumption.events, a->resumption.ctx, err);
+}
+
+/* All of it before anything is heard. */
+static int put_together(struct session *s, const struct attaching *a,
+                        const struct spawn_entry *entry, int *fds, struct error *err)
+{
+    int none = -1;
+    s->info.layers = entry->sealed.layers;
+    if (guest_open(&s->guest, s->loop, take_fd(&fds[0]), session_on_guest, s, err) < 0 ||
+        open_channel(s, entry->counts[KEEPER_CHANNEL] == 1 ? &fds[1] : &none, err) < 0)
+        return -1;
+    return a->has_execution ? resume(s, a, entry, fds, err) : 0;
+}
+
+static void begin_to_ask(struct session *s)
+{
+    s->info.is_frozen = true; /* perhaps; a frozen kernel would not answer */
+    session_thaw(s);
+    s->is_asking = true;
+    guest_ask(s->guest);
+    if (!s->cell)
+        session_set_timer(s, SESSION_START_MS, session_on_start_late);
+}
+
+static void on_taken(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
+{
+    scoped_free struct attaching *a = ctx;
+    struct session *s = a->session;
+    struct error local;
+    if (!s)
+        return;
+    s->attaching = NULL;
+    s->is_creating = false;
+    if (!m) {
+        lose(s, a, err);
+        return;
+    }
+    if (session_is_ending(s)) { /* closed meanwhile */
+        error_set(&local, ERROR_UNAVAILABLE, "the session was closed");
+        tell_lost(a, &local);
+        session_destroy(s);
+        return;
+    }
+    if (put_together(s, a, &m->entry, fds, &local) < 0) {
+        tell_lost(a, &local);
+        session_fail(s, &local);
+    } else if (m->entry.state == SPAWN_IS_OVER) {
+        const struct spawn_message over = {
+            .verb = SPAWN_EXITED, .sandbox = s->sandbox, .stats = m->entry.stats};
+        session_on_event(s, &over);
+    } else {
+        begin_to_ask(s);
+    }
+}
+
+/* --- what is heard --------------------------------------------------------------------------- */
+
+/* The last request that arrived is known now, and with it whether the execution has begun. */
+static void on_synced(struct session *s, uint32_t generation)
+{
+    struct error err;
+    bool is_it = generation == s->generation;
+    s->is_syncing = false;
+    s->generation = MAX(s->generation, generation);
+    s->kernel_runs = true;
+    if (s->cell && !is_it) {
+        error_set(&err, ERROR_UNAVAILABLE, "the host ended before the code began");
+        cell_lose(s->cell, &err);
+    } else if (!s->cell && s->info.state == SESSION_CREATING) {
+        session_enter(s, SESSION_READY);
+        session_tell(s);
+        session_begin_next(s);
+    }
+}
+
+bool attach_on_frame(struct session *s, const struct frame_message *m)
+{
+    if (m->type != KERNEL_SYNCED)
+        return s->is_syncing;
+    if (s->is_syncing)
+        on_synced(s, m->generation);
+    else if (s->cell && m->generation == s->generation)
+        cell_on_synced(s->cell);
+    return true;
+}
+
+bool attach_on_guest(struct session *s, struct guest_message *m)
+{
+    if (m->verb == GUEST_FILES_DONE && s->has_stale_worker) {
+        s->has_stale_worker = false;
+        return true;
+    }
+    if (m->verb != GUEST_TOLD)
+        return s->is_asking;
+    if (!s->is_asking)
+        return true;
+    s->is_asking = false;
+    s->has_stale_worker = m->argc;
+    s->kernel_runs = m->value;
+    if (m->value && s->kernel)
+        return true;
+    if (m->value) /* nobody can speak to it any more; its end follows */
+        guest_kill(s->guest);
+    else
+        m->verb = GUEST_EXITED;
+    return m->value;
+}
+
+/* --- the interface --------------------------------------------------------------------------- */
+
+int session_attach(struct session **out, struct loop *loop, struct spawner_client *spawner,
+                   const struct session_template *template, const struct session_record *record,
+                   const struct session_resumption *resumption, const struct session_events *events,
+                   void *ctx, struct error *err)
+{
+    if (record->sandbox == 0)
+        return error_set(err, ERROR_NOT_FOUND, "the session has no sandbox");
+    struct session *s = xcalloc(1, sizeof(*s));
+    *s = (struct session){.loop = loop,
+                          .spawner = spawner,
+                          .template = template,
+                          .events = events,
+                          .ctx = ctx,
+                          .sandbox = record->sandbox,
+                          .generation = record->generation,
+                          .before = record->before,
+                          .newest_ns = record->newest_ns,
+                          .last_number = record->last_number,
+                          .start_ns = clock_now_ns(),
+                          .is_sealed = true,
+                          .is_creating = true,
+                          .is_kept = true};
+    s->info = (struct session_info){.created_ns = record->created_ns,
+                                    .last_used_ns = record->last_used_ns,
+                                    .create_ms = record->create_ms};
+    memcpy(s->info.id, record->id, sizeof(s->info.id));
+    memcpy(s->label, record->label, sizeof(s->label));
+    struct attaching *a = xcalloc(1, sizeof(*a));
+    *a = (struct attaching){.session = s, .has_execution = record->has_execution};
+    if (record->has_execution) {
+        a->execution = record->execution;
+        a->resumption = *resumption;
+    }
+    s->attaching = a;
+    struct spawn_message m = {.verb = SPAWN_TAKE, .sandbox = record->sandbox};
+    spawner_client_ask(spawner, &m, on_taken, a);
+    *out = s;
+    return 0;
+}
