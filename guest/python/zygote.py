@@ -74,7 +74,6 @@ def refresh():
         modules["uuid"]._node = modules["uuid"]._last_timestamp = None
     if "threading" in modules and hasattr(modules["threading"].main_thread(), "_set_native_id"):
         modules["threading"].main_thread()._set_native_id()
-    modules["__main__"] = types.ModuleType("__main__")
 
 
 def main():
@@ -93,7 +92,13 @@ def main():
     extension.report(True, "")
     extension.serve()
     refresh()
-    return kernel
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    point = extension.fork_point()  # of a kernel that others can fork
+    return kernel, () if point is None else (point, refresh)
 
 
-main().serve(CHANNEL_FD)
+def go(kernel, fork):
+    kernel.serve(CHANNEL_FD, *fork)
+
+
+go(*main())

@@ -168,6 +168,13 @@ static void op_create(struct spawner *s, const struct spawn_message *m, struct s
     sb->channel_fd = -1;
 }
 
+static void add_zygote(struct spawner *s, struct zygote *z)
+{
+    z->next = s->zygotes;
+    s->zygotes = z;
+    s->zygote_count++;
+}
+
 static void op_zygote(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
 {
     (void)sb;
@@ -178,10 +185,22 @@ static void op_zygote(struct spawner *s, const struct spawn_message *m, struct s
         return;
     }
     s->fd_count = 0; /* they are the zygote's now */
-    z->next = s->zygotes;
-    s->zygotes = z;
-    s->zygote_count++;
+    add_zygote(s, z);
     struct spawn_message reply = reply_to(m->serial, SPAWN_ZYGOTE, z->id);
+    answer(s, &reply, NULL, 0);
+}
+
+static void op_brood(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
+{
+    (void)sb;
+    struct zygote *z, *from = find_zygote(s, m->brood.zygote);
+    struct spawn_failure failure = no_zygote;
+    if (!from || zygote_start_brood(&z, from, &s->host, &failure) < 0) {
+        answer_failure(s, m->serial, SPAWN_BROOD, &failure);
+        return;
+    }
+    add_zygote(s, z);
+    struct spawn_message reply = reply_to(m->serial, SPAWN_BROOD, z->id);
     answer(s, &reply, NULL, 0);
 }
 
@@ -273,6 +292,7 @@ static const struct spawn_op ops[SPAWN_VERB_COUNT] = {
     [SPAWN_ZYGOTE] = {PHASE_READY, CREATE_BODY_BYTES, false, SPAWN_ZYGOTE_FDS, op_zygote},
     [SPAWN_FREEZE] = {PHASE_READY, 0, true, 0, op_freeze},
     [SPAWN_THAW] = {PHASE_READY, 0, true, 0, op_thaw},
+    [SPAWN_BROOD] = {PHASE_READY, sizeof(struct spawn_brood), false, 0, op_brood},
 };
 
 static bool is_zero(const uint8_t *bytes, size_t len)

@@ -39,6 +39,10 @@ enum spawn_verb {
                    * it made live on */
     SPAWN_FREEZE, /* stop every process of the sandbox where it stands; a kill works all the same */
     SPAWN_THAW,   /* let them go on */
+    SPAWN_BROOD,  /* copy a zygote; the copy's number is the answer, and it is named like a zygote.
+                   * What it makes has one memory in common: the first sandbox's kernel runs as soon
+                   * as the brood is destroyed, the others are heirs that can become forks of it.
+                   * SPAWN_SEALED follows */
     SPAWN_VERB_COUNT
 };
 
@@ -80,6 +84,10 @@ struct spawn_create {
     uint32_t flags;
     uint32_t reserved; /* 0 */
     uint64_t zygote;   /* that is to make it; 0: none, started cold */
+};
+
+struct spawn_brood {
+    uint64_t zygote;
 };
 
 struct spawn_sealed {
@@ -133,6 +141,7 @@ struct spawn_message {
         struct spawn_hello hello;
         struct spawn_hello_reply hello_reply;
         struct spawn_create create;
+        struct spawn_brood brood;
         struct spawn_sealed sealed;
         struct spawn_stats stats;
         struct spawn_probe_reply probe;
