@@ -286,7 +286,7 @@ static void on_copy(void *ctx, unsigned events)
 
 /* --- checkpoint ------------------------------------------------------------------------------ */
 
-static void set_files_error(struct error *err, int error, const char *what)
+void checkpoint_explain_files(struct error *err, int error, const char *what)
 {
     error_set(err, ERROR_CONFLICT, "%s: %s", what, strerror(error));
     switch (error) {
@@ -384,7 +384,7 @@ static void on_saved(struct session *s, int error)
 {
     struct checkpoint *c = s->work.target;
     if (error) {
-        set_files_error(&s->work.error, error, "the workspace cannot be saved");
+        checkpoint_explain_files(&s->work.error, error, "the workspace cannot be saved");
         s->checkpoint_count--; /* it is the last one */
         s->work.state = SESSION_READY;
         forget(s, c);
@@ -476,7 +476,7 @@ static void on_restored(struct session *s, int error)
 {
     struct error err;
     if (error) {
-        set_files_error(&err, error, "the workspace cannot be restored");
+        checkpoint_explain_files(&err, error, "the workspace cannot be restored");
         fail_rollback(s, &err);
         return;
     }

@@ -1,4 +1,5 @@
-/* session_inside.h - a session as its own parts see it: session.c and checkpoint.c, nobody else */
+/* session_inside.h - a session as its own parts see it: session.c, checkpoint.c and fork.c, nobody
+ * else */
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
@@ -37,6 +38,48 @@ struct checkpoint_work {
     int64_t start_ns;
     enum session_state state; /* of the session, before */
     struct error error;       /* msg "": none; what is told when the rest is cleaned up */
+    bool is_adopted;
+    bool is_ready;
+};
+
+/* A sealed sandbox in which a process waits that has the memory of a session's interpreter. */
+struct heir {
+    struct session *session;
+    uint64_t sandbox; /* 0: none (any more) */
+    int control_fd;
+    int channel_fd;
+    uint32_t layers;
+    bool is_asked; /* the spawner owes it to us */
+    bool is_sealed;
+};
+
+/* What makes a session one that can be forked. */
+struct family {
+    uint64_t brood;       /* that makes its sandboxes, while it does */
+    bool is_asking;       /* the spawner owes us a brood */
+    const char *why_none; /* there are no heirs (any more) */
+    struct heir heirs[SESSION_FORKS_MAX];
+    size_t count;
+    struct session *child; /* the fork that is being made */
+};
+
+/* Of a fork: how far it is. */
+struct fork_work {
+    enum fork_step {
+        FORK_NONE,
+        FORK_STAND, /* the interpreter comes to a stand */
+        FORK_FILES, /* the workspace is copied */
+        FORK_BEAR,  /* the heir forks */
+        FORK_KILL,  /* init ends the heir, and whatever else is there */
+        FORK_ADOPT, /* init adopts the interpreter, which says that it is ready */
+    } step;
+    struct session *parent; /* until its interpreter goes on */
+    int gate_fd;
+    struct loop_watch *gate_watch;
+    int heir_fd; /* the heir's channel */
+    struct loop_watch *heir_watch;
+    int files_left; /* ends of the pipe that are not done */
+    int32_t pid;
     bool is_adopted;
     bool is_ready;
 };
@@ -105,9 +148,13 @@ struct session {
     struct checkpoint_work work;
     struct loop_timer *spare_timer;
     struct checkpoint *spare_for; /* valid while there is that timer */
+
+    struct family family;
+    struct fork_work fork;
 };
 
-/* --- session.c, for checkpoint.c ---------------------------------------------------------------
+/* --- session.c, for checkpoint.c and fork.c
+ * ---------------------------------------------------------------
  */
 
 void session_enter(struct session *s, enum session_state state);
@@ -118,6 +165,15 @@ void session_begin_next(struct session *s);
 void session_drop_kernel(struct session *s);
 bool session_is_ending(const struct session *s);
 void session_on_frame(void *ctx, const struct frame_message *m, const char *why);
+void session_on_guest(void *ctx, const struct guest_message *m);
+void session_on_ready(struct session *s);
+void session_expect_answer(struct session *s); /* to the question that is open, soon */
+void session_fill_create(const struct session_template *template, struct spawn_message *m);
+void session_ask_create(struct session *s, uint64_t zygote);
+void session_destroy_if_due(struct session *s);
+struct session *session_new(struct loop *loop, struct spawner_client *spawner,
+                            const struct session_template *template,
+                            const struct session_events *events, void *ctx, struct error *err);
 MUST_CHECK int session_open_channel(int *ours, int *theirs, struct error *err);
 MUST_CHECK int session_ask_with(struct session *s, enum kernel_frame_type question, const int *fds,
                                 size_t fd_count, session_answer_fn fn, void *ctx,
@@ -129,7 +185,20 @@ MUST_CHECK int session_ask_with(struct session *s, enum kernel_frame_type questi
 /* True when the message was about a rollback, and nobody else should look at it. */
 bool checkpoint_on_guest(struct session *s, const struct guest_message *m);
 bool checkpoint_on_ready(struct session *s); /* the same, for a READY */
+void checkpoint_explain_files(struct error *err, int error, const char *what);
 
 /* The session has failed or ended while something was under way. */
 void checkpoint_abort(struct session *s, const struct error *err);
 void checkpoint_free_all(struct session *s);
+
+/* --- fork.c, for session.c ---------------------------------------------------------------------
+ */
+
+void fork_begin_family(struct session *s);  /* instead of session_ask_create() */
+bool fork_is_owed(const struct session *s); /* the spawner will call back for its family */
+void fork_end_family(struct session *s, const char *why); /* no heirs from now on */
+void fork_on_event(struct session *s, const struct spawn_message *m);
+bool fork_on_guest(struct session *s, const struct guest_message *m); /* as checkpoint_on_guest() */
+bool fork_on_ready(struct session *s);
+void fork_release(struct session *s); /* of a fork: what it was made with */
+void fork_forget(struct session *s);  /* `s` is about to be freed */
