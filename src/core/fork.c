@@ -345,7 +345,7 @@ static void bear(struct session *child)
                        &err) < 0)
         fail(child, &err);
     else if (fd_send(w->heir_fd, &order, 1, &theirs, 1) < 0) {
-        error_sys(&err, "wake the heir");
+        error_set(&err, ERROR_UNAVAILABLE, "the fork is lost: its process has ended");
         fail(child, &err);
     }
 }

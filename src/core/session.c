@@ -779,7 +779,7 @@ static void on_over(struct session *s, const struct spawn_message *m)
 void session_on_event(struct session *s, const struct spawn_message *m)
 {
     if (!m) {
-        if (s->info.state != SESSION_TERMINATED && !s->has_destroyed) {
+        if (s->info.state != SESSION_TERMINATED) { /* nor will a destroy be answered any more */
             s->has_destroyed = true;
             s->is_creating = false;
             fork_end_family(s, "the spawner is gone");
