@@ -569,9 +569,8 @@ void cgroup_read_stats(const struct cgroup *cg, const struct cgroup_tree *tree,
     stats->cpu_us = cgroup_read_cpu_us(cg, tree);
 }
 
-/* Without cgroup.kill (before 5.14) the pid namespace does the work; this is its second hand. Read
- * to the end in pieces: a number that a buffer's end cut short would be another process. */
-static void kill_listed(int dir_fd)
+/* Read to the end in pieces: a number that a buffer's end cut short would be another process. */
+static void each_listed(int dir_fd, void (*found)(void *ctx, pid_t pid), void *ctx)
 {
     scoped_fd int fd = openat(dir_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
     char text[4096];
@@ -584,10 +583,53 @@ static void kill_listed(int dir_fd)
                 continue;
             }
             if (pid > 1 && pid <= INT32_MAX)
-                kill((pid_t)pid, SIGKILL);
+                found(ctx, (pid_t)pid);
             pid = 0;
         }
     }
+}
+
+static void kill_one(void *ctx, pid_t pid)
+{
+    (void)ctx;
+    kill(pid, SIGKILL);
+}
+
+/* Without cgroup.kill (before 5.14) the pid namespace does the work; this is its second hand. */
+static void kill_listed(int dir_fd)
+{
+    each_listed(dir_fd, kill_one, NULL);
+}
+
+struct pid_list {
+    pid_t *pids;
+    size_t count, max;
+};
+
+static void add_pid(void *ctx, pid_t pid)
+{
+    struct pid_list *list = ctx;
+    if (list->count < list->max)
+        list->pids[list->count] = pid;
+    list->count++;
+}
+
+size_t cgroup_list(const struct cgroup *cg, const struct cgroup_tree *tree, pid_t *out, size_t max)
+{
+    struct pid_list list = {.pids = out, .max = max};
+    int fd = fd_of(cg, tree, CGROUP_UNIFIED);
+    each_listed(fd >= 0 ? fd : fd_of(cg, tree, CGROUP_FREEZER), add_pid, &list);
+    return list.count;
+}
+
+bool cgroup_is_frozen(const struct cgroup *cg, const struct cgroup_tree *tree)
+{
+    char text[64];
+    int unified = fd_of(cg, tree, CGROUP_UNIFIED), freezer = fd_of(cg, tree, CGROUP_FREEZER);
+    if (unified >= 0)
+        return read_number(unified, "cgroup.events", "frozen") == 1;
+    return freezer >= 0 && read_file(freezer, "freezer.state", text, sizeof(text)) &&
+           strncmp(text, "FROZEN", 6) == 0;
 }
 
 int cgroup_freeze(const struct cgroup *cg, const struct cgroup_tree *tree, bool is_frozen,

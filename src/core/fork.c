@@ -6,7 +6,8 @@
  * which forks, and adopt what it has borne. Nothing privileged takes part in it.
  *
  * Interpreter and heir are the tenant's: what they say is content. That the heir is gone when its
- * fork is used is the word of the heir's init. */
+ * fork is used is the word of the heir's init, and that the fork has a memory of its own is the
+ * spawner's. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
@@ -65,7 +66,7 @@ void fork_end_family(struct session *s, const char *why)
 
 bool fork_is_owed(const struct session *s)
 {
-    bool is_owed = s->family.is_asking;
+    bool is_owed = s->family.is_asking || s->fork.is_looking;
     for (size_t i = 0; i < s->family.count; i++)
         is_owed |= s->family.heirs[i].is_asked;
     return is_owed;
@@ -397,6 +398,28 @@ static void on_gate(void *ctx, unsigned events)
         copy_files(child);
 }
 
+static void on_looked(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
+{
+    (void)fds;
+    struct session *child = ctx;
+    child->fork.is_looking = false;
+    if (m && child->fork.step == FORK_LOOK) {
+        child->fork.step = FORK_ADOPT;
+        guest_adopt(child->guest, child->fork.pid);
+    } else if (child->fork.step == FORK_LOOK) {
+        fail(child, err);
+    }
+    session_destroy_if_due(child);
+}
+
+static void look(struct session *child)
+{
+    struct spawn_message m = {.verb = SPAWN_APART, .sandbox = child->sandbox};
+    child->fork.step = FORK_LOOK;
+    child->fork.is_looking = true;
+    spawner_client_ask(child->spawner, &m, on_looked, child);
+}
+
 bool fork_on_guest(struct session *s, const struct guest_message *m)
 {
     struct error err;
@@ -410,8 +433,7 @@ bool fork_on_guest(struct session *s, const struct guest_message *m)
     if (m->verb == GUEST_FILES_DONE && s->fork.step == FORK_FILES) {
         on_files_done(s, m->value);
     } else if (m->verb == GUEST_KILLED && s->fork.step == FORK_KILL) {
-        s->fork.step = FORK_ADOPT;
-        guest_adopt(s->guest, s->fork.pid);
+        look(s);
     } else if (m->verb == GUEST_ADOPTED && m->value) {
         error_set(&err, ERROR_UNAVAILABLE, "the interpreter ended before it was ready");
         fail(s, &err);

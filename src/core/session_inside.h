@@ -71,6 +71,7 @@ struct fork_work {
         FORK_FILES, /* the workspace is copied */
         FORK_BEAR,  /* the heir forks */
         FORK_KILL,  /* init ends the heir, and whatever else is there */
+        FORK_LOOK,  /* the spawner sees that what is left has a memory of its own */
         FORK_ADOPT, /* init adopts the interpreter, which says that it is ready */
     } step;
     struct session *parent; /* until its interpreter goes on */
@@ -80,6 +81,7 @@ struct fork_work {
     struct loop_watch *heir_watch;
     int files_left; /* ends of the pipe that are not done */
     int32_t pid;
+    bool is_looking; /* the spawner owes us an answer */
     bool is_adopted;
     bool is_ready;
 };

@@ -24,6 +24,7 @@
 #include "box/memwatch.h"
 #include "box/probe.h"
 #include "box/relro.h"
+#include "spawner/apart.h"
 #include "spawner/sandbox.h"
 #include "spawner/zygote.h"
 #include "wire/guest.h"
@@ -46,6 +47,8 @@ struct spawner {
     size_t count;
     struct zygote *zygotes;
     size_t zygote_count;
+    struct apart *aparts; /* helpers under way */
+    size_t apart_count;
     struct pollfd *polls; /* grows with the number of sandboxes */
     size_t poll_cap;
     int fds[FD_PASS_MAX]; /* that came with the message being served; closed behind it */
@@ -204,6 +207,20 @@ static void op_brood(struct spawner *s, const struct spawn_message *m, struct sa
     answer(s, &reply, NULL, 0);
 }
 
+static void op_apart(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
+{
+    struct apart *a;
+    struct spawn_failure failure;
+    if (apart_start(&a, sb, s->sandboxes, &failure) < 0) {
+        answer_failure(s, m->serial, SPAWN_APART, &failure);
+        return;
+    }
+    a->serial = m->serial;
+    a->next = s->aparts;
+    s->aparts = a;
+    s->apart_count++;
+}
+
 static void op_stats(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
 {
     struct spawn_message reply = reply_to(m->serial, SPAWN_STATS, sb->id);
@@ -292,6 +309,7 @@ static const struct spawn_op ops[SPAWN_VERB_COUNT] = {
     [SPAWN_ZYGOTE] = {PHASE_READY, CREATE_BODY_BYTES, false, SPAWN_ZYGOTE_FDS, op_zygote},
     [SPAWN_FREEZE] = {PHASE_READY, 0, true, 0, op_freeze},
     [SPAWN_THAW] = {PHASE_READY, 0, true, 0, op_thaw},
+    [SPAWN_APART] = {PHASE_READY, 0, true, 0, op_apart},
     [SPAWN_BROOD] = {PHASE_READY, sizeof(struct spawn_brood), false, 0, op_brood},
 };
 
@@ -369,6 +387,10 @@ static bool is_known(const struct spawner *s, pid_t pid)
     }
     for (const struct zygote *z = s->zygotes; z; z = z->next) {
         if (z->process.pid == pid || z->shell->child.pid == pid)
+            return true;
+    }
+    for (const struct apart *a = s->aparts; a; a = a->next) {
+        if (a->pid == pid)
             return true;
     }
     return false;
@@ -452,6 +474,20 @@ static void on_zygote(struct spawner *s, struct zygote *z, const struct pollfd *
         tell_zygote_end(s, z);
         break;
     }
+}
+
+/* A helper has ended; its slot in the list is *at. */
+static void on_apart(struct spawner *s, struct apart **at)
+{
+    struct apart *a = *at;
+    struct spawn_failure failure;
+    struct spawn_message m = reply_to(a->serial, SPAWN_APART, a->sandbox);
+    *at = a->next;
+    s->apart_count--;
+    if (apart_finish(a, s->sandboxes, &failure) < 0)
+        answer_failure(s, m.serial, SPAWN_APART, &failure);
+    else
+        answer(s, &m, NULL, 0);
 }
 
 /* --- the loop -------------------------------------------------------------------------------- */
@@ -598,7 +634,7 @@ static void sweep_once(struct spawner *s)
 
 static void turn(struct spawner *s, int signal_fd)
 {
-    size_t needed = 2 + s->zygote_count * ZYGOTE_POLLS + s->count;
+    size_t needed = 2 + s->zygote_count * ZYGOTE_POLLS + s->count + s->apart_count;
     if (s->poll_cap < needed) {
         s->poll_cap = 2 * needed;
         s->polls = xrealloc(s->polls, s->poll_cap * sizeof(*s->polls));
@@ -613,6 +649,8 @@ static void turn(struct spawner *s, int signal_fd)
         s->polls[n++] =
             (struct pollfd){.fd = sandbox_get_poll_fd(sb, &is_report), .events = POLLIN};
     }
+    for (const struct apart *a = s->aparts; a; a = a->next)
+        s->polls[n++] = (struct pollfd){.fd = a->pid_fd, .events = POLLIN};
     if (poll(s->polls, n, next_timeout_ms(s)) < 0 && errno != EINTR)
         s->is_stopping = true;
 
@@ -627,6 +665,12 @@ static void turn(struct spawner *s, int signal_fd)
             on_report(s, sb);
         else
             on_exit_of(s, sb);
+    }
+    for (struct apart **at = &s->aparts; *at; i++) {
+        if (s->polls[i].revents)
+            on_apart(s, at);
+        else
+            at = &(*at)->next;
     }
     check_deadlines(s);
     if (s->polls[0].revents)
@@ -733,7 +777,7 @@ static int serve(struct spawner *s, const struct host_options *options)
     s->is_broken = signals < 0 || host_open(&s->host, options, &s->start_error) < 0;
     prctl(PR_SET_DUMPABLE, 0); /* not before: our own /proc files would no longer be ours */
 
-    while (!s->is_stopping || s->sandboxes || s->zygotes)
+    while (!s->is_stopping || s->sandboxes || s->zygotes || s->aparts)
         turn(s, signals);
     host_close(&s->host);
     return 0;

@@ -28,6 +28,7 @@ struct sandbox {
     struct cgroup cgroup;
     struct cgroup_tree nest; /* of a shell: where it and the sandboxes of its zygote stand */
     struct sandbox *shell;   /* of the zygote that makes it, or NULL */
+    uint64_t brood;          /* with whose other sandboxes it had its memory in common, or 0 */
     unsigned made_count;     /* of a shell: sandboxes that still live in its pid namespace */
     unsigned busy_count;     /* of a shell: those that its zygote is still working on */
     struct seal_plan plan;

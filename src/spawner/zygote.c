@@ -242,6 +242,7 @@ int zygote_create(struct sandbox **out, struct zygote *z, struct host *host,
         return -1;
     }
     z->last = *r;
+    sb->brood = z->is_brood ? z->id : 0;
     *out = sb;
     return 0;
 }

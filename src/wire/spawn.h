@@ -43,6 +43,8 @@ enum spawn_verb {
                    * What it makes has one memory in common: the first sandbox's kernel runs as soon
                    * as the brood is destroyed, the others are heirs that can become forks of it.
                    * SPAWN_SEALED follows */
+    SPAWN_APART, /* of a brood's sandbox: does no process of it share memory with one of the others?
+                  * A failure says that it does, or that nobody can tell */
     SPAWN_VERB_COUNT
 };
 
