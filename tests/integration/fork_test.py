@@ -344,6 +344,33 @@ def test_heirs_sleep_without_power_and_cost_the_session_nothing():
         assert 64 << 20 <= done["usage"]["peak_memory_bytes"], "charged to its own group, not to an heir's"
 
 
+TAKE_OVER = '''
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+# write(3, {2, 0}, 8): "I have forked, and the fork is pid 2", which is the heir itself; then pause() for ever.
+shell = bytes.fromhex("4883ec40 c7042402000000 c744240400000000 bf03000000 4889e6 ba08000000 b801000000 0f05 b822000000 0f05 ebf7")
+taken = 0
+for line in open("/proc/self/maps"):
+    if " r-xp " in line and "memfd:cove" in line:
+        start, end = (int(part, 16) for part in line.split()[0].split("-"))
+        if libc.mprotect(ctypes.c_void_p(start), ctypes.c_size_t(end - start), 7) == 0:
+            ctypes.memmove(start, (bytes([0x90]) * (end - start - len(shell))) + shell, end - start)
+            taken += 1
+print(taken)
+'''
+
+
+@needs_root
+def test_an_heir_that_code_has_taken_over_is_found_out():
+    """It does not fork, and says that it did: it would be a process with a foot in each of two sandboxes."""
+    with Family(forks=2) as parent:
+        assert parent.run(TAKE_OVER) == "1"
+        refusal = parent.refusal()
+        assert (refusal["code"], refusal["message"]) == ("isolation", "the fork has no memory of its own")
+        assert parent.run("print('alive')") == "alive", "nothing of it stays frozen"
+    nothing_is_left()
+
+
 # --- ends ---------------------------------------------------------------------------------------
 
 
