@@ -287,7 +287,7 @@ const struct command cmd_repl = {
         "\"code\": \"1+1\"}, and answers each with one line. The operations are execute, interrupt, "
         "variables, variable, complete, is_whole, reset, checkpoint, rollback, checkpoints, "
         "delete_checkpoint, fork and close. A fork is a second session with the variables and files "
-        "of the first; requests name it as \"session\".",
+        "of the first; requests name it as \"session\", by its id or its number from 1.",
     .options = repl_options,
     .option_count = ARRAY_LEN(repl_options),
     .options_size = sizeof(struct repl_options),

@@ -3,7 +3,7 @@
  * Requests are served in their order; only an interrupt overtakes. Each has one line as its answer:
  * the execution object, {"answer": ...} or {"error": ...}. The first line is the session itself;
  * when it ends before its input does, a last line says why. A request may name one of the session's
- * forks as "session". */
+ * forks as "session", by its id or its number. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
@@ -263,19 +263,23 @@ static int op_close(struct script *s, struct error *err)
     return 0;
 }
 
+/* By its id, or by the number of the fork. */
 static int choose_session(struct script *s, struct error *err)
 {
-    const char *id = text_of(s, "session");
+    const json_t *wanted = json_object_get(s->request, "session");
+    json_int_t number = 0;
     s->session = s->repl->session;
-    if (id[0] == '\0' || strcmp(id, session_info(s->session)->id) == 0)
+    if (!wanted || strcmp(text_of(s, "session"), session_info(s->session)->id) == 0)
         return 0;
     for (struct session **at = s->repl->forks; *at; at++) {
-        if (strcmp(id, session_info(*at)->id) == 0) {
+        number++;
+        if (strcmp(text_of(s, "session"), session_info(*at)->id) == 0 ||
+            json_integer_value(wanted) == number) {
             s->session = *at;
             return 0;
         }
     }
-    return error_set(err, ERROR_NOT_FOUND, "there is no session '%.60s'", id);
+    return error_set(err, ERROR_NOT_FOUND, "there is no such session, or no such fork of it");
 }
 
 /* --- checkpoints ----------------------------------------------------------------------------- */

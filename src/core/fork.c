@@ -433,6 +433,7 @@ bool fork_on_guest(struct session *s, const struct guest_message *m)
     if (m->verb == GUEST_FILES_DONE && s->fork.step == FORK_FILES) {
         on_files_done(s, m->value);
     } else if (m->verb == GUEST_KILLED && s->fork.step == FORK_KILL) {
+        guest_keep(s->guest, &s->fork.pid, 0); /* the next kill is for it, too */
         look(s);
     } else if (m->verb == GUEST_ADOPTED && m->value) {
         error_set(&err, ERROR_UNAVAILABLE, "the interpreter ended before it was ready");
