@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -80,6 +81,7 @@ static NORETURN void helper_main(const struct sandbox *sb, struct sandbox *all)
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     alarm(DEADLINE_S);
     if (!can_compare() || !freeze_kin(sb, all))
         _exit(1);

@@ -31,6 +31,7 @@
 
 #define REMOVE_RETRY_MS 2
 #define MEMWATCH_MS     10
+#define APARTS_MAX      16
 #define EXIT_MISUSE     64
 
 enum phase { PHASE_NEW = 1 << 0, PHASE_READY = 1 << 1 };
@@ -210,8 +211,9 @@ static void op_brood(struct spawner *s, const struct spawn_message *m, struct sa
 static void op_apart(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
 {
     struct apart *a;
-    struct spawn_failure failure;
-    if (apart_start(&a, sb, s->sandboxes, &failure) < 0) {
+    struct spawn_failure failure = {
+        .code = ERROR_LIMIT, .layer = -1, .step = "too many looks at a time"};
+    if (s->apart_count == APARTS_MAX || apart_start(&a, sb, s->sandboxes, &failure) < 0) {
         answer_failure(s, m->serial, SPAWN_APART, &failure);
         return;
     }

@@ -112,6 +112,18 @@ def test_a_fork_is_seen_to_be_apart_and_an_heir_not_to_be(host):
     host.end()
 
 
+def test_looks_are_counted(host):
+    """Each is a process of the spawner's."""
+    parent, heir = brood(host, host.zygote(), 2)
+    for _ in range(40):
+        host.serial += 1
+        host.send(message(APART, host.serial, sandbox=heir.id))
+    steps = [host.receive().failure[3] for _ in range(40)]
+    assert set(steps) == {"the fork has no memory of its own", "too many looks at a time"}
+    assert parent.run("print(1)") == "1\n"
+    host.end()
+
+
 def test_an_heir_forks_nobody_who_does_not_stand(host):
     parent, heir = brood(host, host.zygote(), 2)
     parent.run("x = 1")
