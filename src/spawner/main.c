@@ -494,12 +494,39 @@ static void on_apart(struct spawner *s, struct apart **at)
 
 /* --- the loop -------------------------------------------------------------------------------- */
 
+/* Memory that its forks still have is charged to its group. That stays, with nobody in it, as long
+ * as one of them lives: else they would hold memory that no limit counts. */
+static bool is_needed(const struct spawner *s, const struct sandbox *sb)
+{
+    for (const struct sandbox *k = s->sandboxes; sb->brood && k; k = k->next) {
+        if (k->brood == sb->brood && !k->is_reaped)
+            return true;
+    }
+    return false;
+}
+
+static void answer_destroy(struct spawner *s, struct sandbox *sb)
+{
+    struct spawn_message m = reply_to(sb->destroy_serial, SPAWN_DESTROY, sb->id);
+    m.stats = sb->last;
+    if (m.serial)
+        answer(s, &m, NULL, 0);
+    sb->destroy_serial = 0;
+}
+
 static void remove_ended(struct spawner *s)
 {
     for (struct sandbox **at = &s->sandboxes; *at;) {
         struct sandbox *sb = *at, *next = sb->next;
         struct spawn_message m = reply_to(sb->destroy_serial, SPAWN_DESTROY, sb->id);
         m.stats = sb->last;
+        sb->is_held = sb->state == SANDBOX_ENDING && sb->is_reaped && is_needed(s, sb);
+        if (sb->is_held) {
+            sandbox_empty(sb);
+            answer_destroy(s, sb);
+            at = &sb->next;
+            continue;
+        }
         if (sb->state == SANDBOX_ENDING && sandbox_try_remove(sb, &s->host)) {
             *at = next;
             s->count--;
@@ -592,7 +619,7 @@ static int next_timeout_ms(const struct spawner *s)
 {
     int64_t wait = INT32_MAX, now = clock_now_ns();
     for (const struct sandbox *sb = s->sandboxes; sb; sb = sb->next) {
-        if (sb->state == SANDBOX_ENDING && sb->is_reaped)
+        if (sb->state == SANDBOX_ENDING && sb->is_reaped && !sb->is_held)
             wait = MIN(wait, REMOVE_RETRY_MS);
         else if (sb->state == SANDBOX_LIVE && !sb->plan.has_memory_cgroup)
             wait = MIN(wait, MEMWATCH_MS);

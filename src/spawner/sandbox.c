@@ -479,6 +479,12 @@ void sandbox_on_exit(struct sandbox *sb)
         sb->state = SANDBOX_OVER;
 }
 
+void sandbox_empty(struct sandbox *sb)
+{
+    close_fd(&sb->root.storage_fd);
+    close_fd(&sb->control_fd);
+}
+
 bool sandbox_try_remove(struct sandbox *sb, struct host *host)
 {
     if (!sb->is_reaped)

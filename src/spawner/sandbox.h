@@ -35,6 +35,7 @@ struct sandbox {
     struct rootfs root; /* the image's mount until it is sealed; the storage's to the end */
     struct seal_child child;
     bool is_reaped;
+    bool is_held; /* it is over, and its group stays for what its forks share with it */
     uint32_t layers;
     int control_fd; /* the host's end: goes to the client, and a copy stays */
     int channel_fd; /* the host's end of the channel to a kernel; goes to the client */
@@ -89,6 +90,9 @@ MUST_CHECK int sandbox_freeze(struct sandbox *sb, bool is_frozen, struct spawn_f
 void sandbox_on_exit(struct sandbox *sb);
 
 void sandbox_read_stats(struct sandbox *sb, struct spawn_stats *out);
+
+/* Lets go of all but its group and its slot; it must be reaped. */
+void sandbox_empty(struct sandbox *sb);
 
 /* One try to remove what is left; true when all of it is gone and `sb` was freed. */
 bool sandbox_try_remove(struct sandbox *sb, struct host *host);

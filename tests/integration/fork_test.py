@@ -213,6 +213,25 @@ def test_memory_over_the_limit_of_one_is_nothing_to_the_other():
         assert parent.run("print(len(x))") == str(50 << 20)
 
 
+def memory_groups():
+    """Bytes by group, of the groups in which a sandbox's memory is counted."""
+    names = ("memory.usage_in_bytes", "memory.current")
+    return [int((group / name).read_text()) for group in map(pathlib.Path, covetest.sandbox_groups()) for name in names
+            if (group / name).exists()]
+
+
+@needs_root
+def test_what_a_fork_shares_stays_counted_when_the_parent_is_gone():
+    with Family("--memory", "400M", forks=1) as parent:
+        parent.run("x = b'1' * (100 << 20)")
+        child = parent.fork()
+        parent.close_session()
+        assert any(used >= 100 << 20 for used in memory_groups()), "in the group of the session that is gone"
+        assert child.run("print(len(x))") == str(100 << 20)
+        child.close_session()
+    nothing_is_left()
+
+
 # --- refused ------------------------------------------------------------------------------------
 
 
