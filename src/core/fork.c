@@ -351,16 +351,22 @@ static void bear(struct session *child)
     }
 }
 
+/* One end of the pipe is done. That the other was gone is no reason: the other has it. */
 static void on_files_done(struct session *child, int error)
 {
+    struct fork_work *w = &child->fork;
     struct error err;
-    if (error) {
-        checkpoint_explain_files(&err, error, "the workspace cannot be copied");
-        fail(child, &err);
+    bool is_echo = error == EPIPE || error == EPROTO;
+    if (error && (!w->files_error || !is_echo))
+        w->files_error = error;
+    if (--w->files_left > 0)
+        return;
+    if (!w->files_error) {
+        bear(child);
         return;
     }
-    if (--child->fork.files_left == 0)
-        bear(child);
+    checkpoint_explain_files(&err, w->files_error, "the workspace cannot be copied");
+    fail(child, &err);
 }
 
 static void copy_files(struct session *child)

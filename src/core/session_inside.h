@@ -80,6 +80,7 @@ struct fork_work {
     int heir_fd; /* the heir's channel */
     struct loop_watch *heir_watch;
     int files_left; /* ends of the pipe that are not done */
+    int files_error;
     int32_t pid;
     bool is_looking; /* the spawner owes us an answer */
     bool is_adopted;
