@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forks of a live session, through `cove repl --json --forks`."""
+import contextlib
 import json
 import os
 import pathlib
+import random
 import signal
+import subprocess
 
 import pytest
 
@@ -423,3 +426,40 @@ def test_after_the_end_nothing_is_left():
         parent.fork().run("x = 1")
         parent.close_session()
     nothing_is_left()
+
+
+@needs_root
+@pytest.mark.parametrize("victim", ["cove", "spawner"])
+def test_a_kill_at_any_moment_leaves_nothing(victim):
+    dice = random.Random(victim)
+    for _ in range(6):
+        process = covetest.Cove().start("repl", "--json", "--forks", "2", stdin=subprocess.PIPE)
+        process.stdin.write(b"".join(json.dumps(request).encode() + b"\n" for request in [
+            {"op": "execute", "code": "x = bytearray(1 << 24)"}, {"op": "fork"}, {"op": "fork"},
+            {"op": "execute", "code": "x[0] = 1", "session": 1}, {"op": "execute", "code": "input()", "session": 2}]))
+        process.stdin.flush()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(dice.uniform(.05, .5))
+        if victim == "spawner":
+            for pid in covetest.children_of(process.pid):
+                covetest.kill_quietly(pid)
+        process.stdin.close()
+        covetest.kill_quietly(process.pid) if victim == "cove" else process.wait(covetest.PATIENCE)
+        process.wait(covetest.PATIENCE)
+        wait_for(lambda: not covetest.sandboxed(), "no process of a sandbox")
+    covetest.Cove().good("-c", "")
+    nothing_is_left()
+
+
+@pytest.mark.parametrize("kind", ["subids", "single"])
+def test_an_ordinary_user_forks_where_groups_can_be_frozen(kind):
+    if not covetest.IS_ROOT or covetest.why_no_rootless(kind):
+        pytest.skip(covetest.why_no_rootless(kind) if covetest.IS_ROOT else "root takes the part of the user")
+    with Family(forks=1, cove=covetest.rootless(kind)) as parent:
+        parent.run("x = 1")
+        answer = parent.ask("fork")
+        if "error" in answer:
+            assert answer["error"]["message"] == "this host cannot tell whether a fork is apart"
+        else:
+            assert Fork(parent, answer["session"]).run("print(x)") == "1"
+        assert parent.run("print(x)") == "1"
