@@ -18,8 +18,8 @@
 
 #define DEADLINE_S  2
 #define PIDS_MAX    8192
-#define ROUNDS      300 /* who has just been killed may take a while to let go of it */
-#define ROUND_US    1000
+#define ROUNDS      5000 /* who has just been killed may take a while to let go of it */
+#define ROUND_US    100
 #define FREEZE_US   50
 #define EXIT_APART  0
 #define EXIT_SHARED 3
