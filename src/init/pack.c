@@ -30,15 +30,55 @@ struct piece {
 
 static char buffer[COPY_BYTES];
 
-static int write_whole(int fd, const void *data, size_t len)
+/* The stream's own buffer: small files are many, and a system call for each part of each is most of
+ * what they cost. A worker has one stream. */
+static struct {
+    char data[COPY_BYTES];
+    size_t at, end;
+} stream;
+
+static int flush(int fd)
 {
     struct error err;
-    return fd_write_all(fd, data, len, &err) < 0 ? errno : 0;
+    size_t len = stream.end;
+    stream.end = 0;
+    return fd_write_all(fd, stream.data, len, &err) < 0 ? errno : 0;
+}
+
+static int write_whole(int fd, const void *data, size_t len)
+{
+    for (const char *from = data; len > 0;) {
+        size_t room = sizeof(stream.data) - stream.end, piece = MIN(len, room);
+        memcpy(stream.data + stream.end, from, piece);
+        stream.end += piece;
+        from += piece;
+        len -= piece;
+        int error = stream.end == sizeof(stream.data) ? flush(fd) : 0;
+        if (error)
+            return error;
+    }
+    return 0;
 }
 
 static int read_whole(int fd, void *data, size_t len)
 {
-    return fd_read_full(fd, data, len) == (ssize_t)len ? 0 : EPROTO;
+    for (char *to = data; len > 0;) {
+        if (stream.at == stream.end) {
+            ssize_t n = read(fd, stream.data, sizeof(stream.data));
+            if (n < 0 && errno == EINTR)
+                continue;
+            if (n <= 0)
+                return EPROTO;
+            stream.at = 0;
+            stream.end = (size_t)n;
+        }
+        size_t piece = MIN(len, stream.end - stream.at);
+        memcpy(to, stream.data + stream.at, piece);
+        stream.at += piece;
+        to += piece;
+        len -= piece;
+    }
+    return 0;
 }
 
 /* --- pack ------------------------------------------------------------------------------------ */
@@ -155,7 +195,9 @@ int init_pack(int root, int out)
     struct pack p = {.out = out, .path = path};
     const struct guest_file end = {.flags = GUEST_FILE_END};
     int error = tree_each(root, pack_entry, &p);
-    return error ? error : write_whole(out, &end, sizeof(end));
+    if (!error)
+        error = write_whole(out, &end, sizeof(end));
+    return error ? error : flush(out);
 }
 
 /* --- unpack ---------------------------------------------------------------------------------- */
