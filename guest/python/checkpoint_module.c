@@ -1,4 +1,5 @@
-/* checkpoint_module.c - makes a kernel able to copy itself, and the copy to bear kernels
+/* checkpoint_module.c - makes a kernel able to copy itself, the copy to bear kernels, and an heir
+ * to fork it
  *
  * A checkpoint is a process: a copy-on-write fork of the kernel that waits on a channel of its own.
  * Asked for a kernel, it forks once more and stays as it was, so it can be asked again. Both are
@@ -206,10 +207,11 @@ static bool save_path(struct saved *s)
     return s->path ? true : refuse("out of memory");
 }
 
-static bool save_one(int fd)
+/* A copy has the devices that its kernel had open; a fork has nothing. */
+static bool save_one(int fd, bool with_devices)
 {
     struct stat st;
-    if (fstat(fd, &st) < 0 || S_ISCHR(st.st_mode))
+    if (fstat(fd, &st) < 0 || (S_ISCHR(st.st_mode) && !with_devices))
         return true;
     if (saved.count == SAVED_MAX)
         return refuse("too many files are open");
@@ -218,13 +220,13 @@ static bool save_one(int fd)
                         .fd_flags = fcntl(fd, F_GETFD),
                         .flags = fcntl(fd, F_GETFL),
                         .offset = lseek(fd, 0, SEEK_CUR)};
-    if ((S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) && !save_path(s))
+    if ((S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) || S_ISCHR(st.st_mode)) && !save_path(s))
         return false;
     saved.count++;
     return true;
 }
 
-static bool save_all(int copy_fd, int channel_fd)
+static bool save_all(int copy_fd, int channel_fd, bool with_devices)
 {
     forget();
     if (!saved.items)
@@ -236,7 +238,7 @@ static bool save_all(int copy_fd, int channel_fd)
     for (struct dirent *e; is_good && (e = readdir(dir));) {
         int fd = (int)strtol(e->d_name, NULL, 10);
         if (e->d_name[0] != '.' && fd != dirfd(dir) && fd != copy_fd && fd != channel_fd)
-            is_good = save_one(fd);
+            is_good = save_one(fd, with_devices);
     }
     if (dir)
         closedir(dir);
@@ -455,7 +457,7 @@ static PyObject *checkpoint(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "ii", &copy_fd, &channel_fd))
         return NULL;
     if (!has_one_thread() || !has_no_children() || !shares_no_memory() || !find_tid(&tid) ||
-        !save_all(copy_fd, channel_fd)) {
+        !save_all(copy_fd, channel_fd, false)) {
         close(copy_fd);
         return NULL;
     }
@@ -474,7 +476,119 @@ static PyObject *checkpoint(PyObject *self, PyObject *args)
     return pid < 0 ? PyErr_SetFromErrno(PyExc_OSError) : PyLong_FromLong(pid);
 }
 
+/* --- forks ----------------------------------------------------------------------------------- */
+
+/* What a process has beside its memory and its files, and an heir does not. */
+static struct {
+    struct sigaction actions[NSIG];
+    mode_t mask;
+} habits;
+
+static void save_habits(void)
+{
+    for (int sig = 1; sig < NSIG; sig++)
+        (void)!sigaction(sig, NULL, &habits.actions[sig]);
+    habits.mask = umask(0);
+    umask(habits.mask);
+    prctl(PR_GET_NAME, saved.name);
+}
+
+static void take_habits(void)
+{
+    for (int sig = 1; sig < NSIG; sig++)
+        (void)!sigaction(sig, &habits.actions[sig], NULL); /* two are the C library's own */
+    umask(habits.mask);
+    prctl(PR_SET_NAME, saved.name);
+    set_oom(OOM_OF_KERNEL);
+}
+
+/* To a number that none of the saved descriptors has. */
+static int lift(int fd, int channel_fd)
+{
+    int above = channel_fd + 1;
+    for (size_t i = 0; i < saved.count; i++) {
+        if (saved.items[i].fd >= above)
+            above = saved.items[i].fd + 1;
+    }
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, above);
+    close(fd);
+    return high;
+}
+
+/* In the fork, which has the descriptors of the heir: its channel, and the one it was given. */
+static bool settle_fork(int given_fd, int channel_fd)
+{
+    int channel = lift(given_fd, channel_fd), dead = lift(make_dead(), channel_fd);
+    close(KERNEL_CHANNEL_FD); /* the heir's */
+    if (channel < 0 || dead < 0 || setsid() < 0 || dup3(channel, channel_fd, O_CLOEXEC) < 0)
+        return false;
+    for (size_t i = 0; i < saved.count; i++) {
+        const struct saved *s = &saved.items[i];
+        if (dup3(dead, s->fd, s->fd_flags & FD_CLOEXEC ? O_CLOEXEC : 0) < 0)
+            return false;
+    }
+    for (size_t i = 0; i < saved.count; i++) {
+        if (saved.items[i].path)
+            (void)!open_again(&saved.items[i]); /* not in this sandbox: it stays dead */
+    }
+    close(channel);
+    close(dead);
+    take_habits();
+    return chdir(saved.directory) == 0 || chdir("/workspace") == 0;
+}
+
+/* Until the host says that it goes on, or is gone. */
+static void stand(int gate_fd)
+{
+    char byte = KERNEL_GATE_STANDS;
+    if (send(gate_fd, &byte, 1, MSG_NOSIGNAL) == 1)
+        while (recv(gate_fd, &byte, 1, 0) < 0 && errno == EINTR)
+            ;
+}
+
+/* True in a fork: an heir in another sandbox shares this memory, and copies it while we stand. */
+static __attribute__((noinline)) bool stand_or_fork(struct kernel_fork_point *point, int gate_fd)
+{
+    if (__builtin_setjmp(point->resume))
+        return true;
+    point->is_set = 1;
+    stand(gate_fd);
+    point->is_set = 0;
+    return false;
+}
+
+/* fork(gate_fd, channel_fd, point): True in the kernel that goes on, False in its fork, whose
+ * channel is channel_fd, too. gate_fd is taken. */
+static PyObject *fork_kernel(PyObject *self, PyObject *args)
+{
+    (void)self;
+    int gate_fd, channel_fd, *tid;
+    PyObject *where;
+    if (!PyArg_ParseTuple(args, "iiO", &gate_fd, &channel_fd, &where))
+        return NULL;
+    struct kernel_fork_point *point = PyLong_AsVoidPtr(where);
+    if (!point || !has_one_thread() || !has_no_children() || !shares_no_memory() ||
+        !find_tid(&tid) || !save_all(gate_fd, channel_fd, true)) {
+        close(gate_fd);
+        return NULL;
+    }
+    sigset_t all, before;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
+    save_habits();
+    bool is_fork = stand_or_fork(point, gate_fd);
+    if (is_fork && !settle_fork(point->channel_fd, channel_fd))
+        _exit(1);
+    if (is_fork)
+        point->is_set = 0;
+    else
+        close(gate_fd);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return PyBool_FromLong(!is_fork);
+}
+
 static PyMethodDef methods[] = {
+    {"fork", fork_kernel, METH_VARARGS, "Stand still until an heir has forked this kernel."},
     {"checkpoint", checkpoint, METH_VARARGS, "Make a copy that waits, and can bear kernels."},
     {NULL, NULL, 0, NULL},
 };

@@ -90,7 +90,7 @@ def prepare():
     # A thread would not be there in the copies, but the locks that it holds would.
     if count_threads() != 1:
         raise RuntimeError("an imported module has started a thread")
-    return (lambda: kernel.serve(CHANNEL_FD, made)) if made else (lambda: kernel.serve(CHANNEL_FD))
+    return (lambda *fork: kernel.serve(CHANNEL_FD, made, *fork)) if made else (lambda *fork: kernel.serve(CHANNEL_FD))
 
 
 LARGE_PAGE = 2 << 20
@@ -172,7 +172,12 @@ def main():
     extension.serve()
     hooks.release()
     refresher.run()
-    return serve
+    point = extension.fork_point()  # of a kernel that others can fork
+    return serve, () if point is None else (point, lambda: Refresher(extension))  # of what was imported since then, too
 
 
-main()()
+def go(serve, fork):
+    serve(*fork)
+
+
+go(*main())

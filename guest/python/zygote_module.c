@@ -7,16 +7,25 @@
 #include <Python.h>
 
 #include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "box/seal_warm.h"
 #include "box/seccomp.h"
 #include "wire/zygote.h"
+
+#ifndef PR_GET_TID_ADDRESS
+#define PR_GET_TID_ADDRESS 40
+#endif
 
 enum { FD_REPORT, FD_CONTROL, FD_CHANNEL, FD_FIXED };
 
@@ -45,6 +54,7 @@ static bool read_request(struct seal_plan *plan, const struct zygote_request *r,
         .init_fd = ZYGOTE_INIT_FD,
         .control_fd = fds[FD_CONTROL],
         .channel_fd = fds[FD_CHANNEL],
+        .gate_fd = -1,
         .entry = {.into_fd = has_into ? fds[at++] : -1},
     };
     while (at < count)
@@ -53,6 +63,87 @@ static bool read_request(struct seal_plan *plan, const struct zygote_request *r,
     plan->filter_len = filters[plan->has_memory_cgroup].len;
     return true;
 }
+
+static void close_all(int *fds, size_t count)
+{
+    while (count > 0)
+        close(fds[--count]);
+}
+
+/* --- broods ---------------------------------------------------------------------------------- */
+
+static struct seal_brood brood; /* of this process, if it is one */
+
+static void say(enum seal_event event, int error, const char *text)
+{
+    struct seal_report r = {.event = event, .sys_errno = error, .layer = -1};
+    memcpy(r.step, text, MIN(strlen(text), sizeof(r.step) - 1));
+    if (send(ZYGOTE_SOCKET_FD, &r, sizeof(r), MSG_NOSIGNAL) != sizeof(r))
+        _exit(1);
+}
+
+/* The C library's own: what a process that takes this one's place has to go on with. */
+static bool know_thread(void)
+{
+    unsigned long at = 0;
+    if (prctl(PR_GET_TID_ADDRESS, &at, 0, 0, 0) < 0 || !at ||
+        *(int *)at != (int)syscall(SYS_gettid) ||
+        syscall(SYS_get_robust_list, 0, &brood.robust, &brood.robust_len) < 0)
+        return false;
+    brood.tid = (int *)at;
+    return true;
+}
+
+static void make_shared(void)
+{
+    struct zygote_request request;
+    struct seal_plan plan;
+    int fds[FD_PASS_MAX];
+    size_t count;
+    ssize_t n = fd_recv(ZYGOTE_SOCKET_FD, &request, sizeof(request), fds, &count);
+    if (n != sizeof(request) || !read_request(&plan, &request, fds, count))
+        _exit(n == 0 ? 0 : 1);
+    plan.gate_fd = brood.gate_fd;
+    seal_warm_shared(&plan, fds[FD_REPORT], &brood);
+    close_all(fds, count);
+}
+
+/* Makes sandboxes until it is killed. Returns in the first of them, on this very stack: its process
+ * waits until we are no more. */
+static __attribute__((noinline)) void be_brood(int socket)
+{
+    int gate[2];
+    if (dup2(socket, ZYGOTE_SOCKET_FD) < 0 || pipe2(gate, O_CLOEXEC) < 0)
+        _exit(1);
+    close(socket);
+    brood.gate_fd = gate[0];
+    say(SEAL_BORN, 0, "");
+    say(SEAL_READY, 0, "");
+    if (__builtin_setjmp(brood.resume))
+        return;
+    for (;;)
+        make_shared();
+}
+
+/* A copy of this zygote, and like it a child of the spawner's. True in the kernel of its first
+ * sandbox. */
+static bool make_brood(int socket)
+{
+    sigset_t mask;
+    sigprocmask(SIG_SETMASK, NULL, &mask);
+    if (!know_thread())
+        return false; /* the end of the socket tells */
+    long pid =
+        syscall(SYS_clone, CLONE_PARENT | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD, 0,
+                NULL, brood.tid, 0);
+    if (pid != 0)
+        return false;
+    be_brood(socket);
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    return true;
+}
+
+/* --- requests -------------------------------------------------------------------------------- */
 
 /* Serves requests. Returns in the processes that this makes, and nowhere else. */
 static PyObject *serve(PyObject *self, PyObject *args)
@@ -64,17 +155,35 @@ static PyObject *serve(PyObject *self, PyObject *args)
         int fds[FD_PASS_MAX];
         size_t count;
         ssize_t n = fd_recv(ZYGOTE_SOCKET_FD, &request, sizeof(request), fds, &count);
-        if (n != sizeof(request) || !read_request(&plan, &request, fds, count))
+        bool is_brood = n == sizeof(request) && request.flags == ZYGOTE_BROOD && count == 1;
+        if (n != sizeof(request) || (!is_brood && !read_request(&plan, &request, fds, count)))
             _exit(n == 0 ? 0 : 1);
         PyOS_BeforeFork();
+        if (is_brood && make_brood(fds[0])) {
+            PyOS_AfterFork_Child();
+            Py_RETURN_NONE;
+        }
+        if (is_brood) {
+            PyOS_AfterFork_Parent();
+            close_all(fds, count);
+            continue;
+        }
         if (seal_warm(&plan, fds[FD_REPORT]) == SEAL_WARM_INSIDE) {
             PyOS_AfterFork_Child();
             Py_RETURN_NONE;
         }
         PyOS_AfterFork_Parent();
-        while (count > 0)
-            close(fds[--count]);
+        close_all(fds, count);
     }
+}
+
+/* Where this kernel has to stand when it is forked, as a number; None: nobody could fork it. */
+static PyObject *fork_point(PyObject *self, PyObject *args)
+{
+    (void)self, (void)args;
+    if (brood.count < 2)
+        Py_RETURN_NONE;
+    return PyLong_FromVoidPtr(&brood.point);
 }
 
 /* report(is_ready, text): the zygote's own word to the spawner. */
@@ -85,10 +194,7 @@ static PyObject *report(PyObject *self, PyObject *args)
     const char *text;
     if (!PyArg_ParseTuple(args, "ps", &is_ready, &text))
         return NULL;
-    struct seal_report r = {.event = is_ready ? SEAL_READY : SEAL_FAILED, .layer = -1};
-    memcpy(r.step, text, MIN(strlen(text), sizeof(r.step) - 1));
-    if (send(ZYGOTE_SOCKET_FD, &r, sizeof(r), MSG_NOSIGNAL) != sizeof(r))
-        return PyErr_SetFromErrno(PyExc_OSError);
+    say(is_ready ? SEAL_READY : SEAL_FAILED, 0, text);
     Py_RETURN_NONE;
 }
 
@@ -133,6 +239,7 @@ static PyMethodDef methods[] = {
     {"collapse", collapse, METH_VARARGS, "Put memory into large pages."},
     {"randomise", randomise, METH_VARARGS, "Fill memory with random bytes."},
     {"report", report, METH_VARARGS, "Tell the spawner: ready, or why not."},
+    {"fork_point", fork_point, METH_NOARGS, "Where a kernel stands when it is forked, or None."},
     {NULL, NULL, 0, NULL},
 };
 

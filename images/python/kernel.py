@@ -32,7 +32,7 @@ __builtins__ = dict(BUILTINS)
 
 PROTOCOL = 1
 CHANNEL_FD, PROGRAM_FD = 3, 4
-SET, EXECUTE, VARIABLES, VARIABLE, COMPLETE, IS_WHOLE, ACK, SYNC, CHECKPOINT = range(1, 10)
+SET, EXECUTE, VARIABLES, VARIABLE, COMPLETE, IS_WHOLE, ACK, SYNC, CHECKPOINT, FORK = range(1, 11)
 READY, DATA, ERROR, REPLY, DONE, SYNCED = range(64, 70)
 MORE, FIRST, MAIN = 1, 2, 4
 
@@ -972,6 +972,7 @@ class Kernel:
     shared until somebody writes to it."""
 
     def __init__(self):
+        self.fork_point = self.refresh = None  # of a kernel that has heirs
         self.interrupts = Interrupts()
         self.channel = Channel(self.interrupts)
         self.streams = Streams()
@@ -993,7 +994,8 @@ class Kernel:
         self.description = self.describe()
         AfterImport({"linecache": self.cells.fill, "matplotlib.pyplot": self.figures.adopt})
 
-    def attach(self, channel_fd):
+    def attach(self, channel_fd, fork_point=None, refresh=None):
+        self.fork_point, self.refresh = fork_point, refresh
         self.interrupts.attach()
         self.channel.attach(channel_fd)
         self.streams.attach()
@@ -1027,6 +1029,8 @@ class Kernel:
                 self.execute(body, fds)
             elif kind == CHECKPOINT:
                 self.checkpoint(fds)
+            elif kind == FORK:
+                self.fork(fds)
             else:
                 self.interrupts.with_alarm(self.requests.get(kind, self.unknown), body.decode("utf-8", "replace"))
                 self.channel.done()
@@ -1242,31 +1246,53 @@ class Kernel:
         elif outcome[0] is not None:
             sys.stderr.write(describe_error(outcome[0], self.cells)["traceback"])
 
-    # --- CHECKPOINT -------------------------------------------------------------------------------
+    # --- CHECKPOINT, FORK -------------------------------------------------------------------------
 
     def checkpoint(self, fds):
         """Answers in the kernel that goes on; returns once more, later, in each that the copy bears."""
-        if len(fds) != 2:
-            for fd in fds:
-                close(fd)
-            raise OSError(24, "Too many open files: the channel of the checkpoint could not be received")
-        copy, program = fds
-        try:
-            if self.copier is None:
-                self.copier = load_extension("cove_checkpoint", program)
-        except BaseException:
-            close(copy)
-            raise
-        finally:
-            close(program)
+        copy = self.take_copier(fds)
         pid = self.copier.checkpoint(copy, self.channel.socket.fileno())
         if pid:
             self.reply({"ok": True, "pid": pid})
             self.channel.done()
         else:
-            self.settings, self.loop = [], None  # the loop's descriptors did not come along
-            self.channel.revive()
-            self.channel.send(READY, self.description)
+            self.come_to_life()
+
+    def fork(self, fds):
+        """Stands still until it was forked into another sandbox; returns there, too."""
+        gate = self.take_copier(fds)
+        if self.fork_point is None:
+            close(gate)
+            raise RuntimeError("this interpreter was not started as one that can be forked")
+        if self.copier.fork(gate, self.channel.socket.fileno(), self.fork_point):
+            self.reply({"ok": True})
+            self.channel.done()
+        else:
+            self.fork_point = None  # the heirs that are left have the other's memory
+            self.refresh()
+            self.come_to_life()
+
+    def take_copier(self, fds):
+        """The first descriptor; the second is the extension."""
+        if len(fds) != 2:
+            for fd in fds:
+                close(fd)
+            raise OSError(24, "Too many open files: the channel of the copy could not be received")
+        first, program = fds
+        try:
+            if self.copier is None:
+                self.copier = load_extension("cove_checkpoint", program)
+        except BaseException:
+            close(first)
+            raise
+        finally:
+            close(program)
+        return first
+
+    def come_to_life(self):
+        self.settings, self.loop = [], None  # the loop's descriptors did not come along
+        self.channel.revive()
+        self.channel.send(READY, self.description)
 
     # --- the other requests -----------------------------------------------------------------------
 
@@ -1377,12 +1403,12 @@ def prepare():
     return Kernel()
 
 
-def serve(channel_fd=CHANNEL_FD, kernel=None):
+def serve(channel_fd=CHANNEL_FD, kernel=None, *fork):
     """Speaks on that channel until its other end is closed, and then ends the process."""
     status = 1
     try:
         kernel = kernel or prepare()
-        kernel.attach(channel_fd)
+        kernel.attach(channel_fd, *fork)
         kernel.serve()
     except ConnectionError:
         status = 0

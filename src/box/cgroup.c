@@ -623,6 +623,38 @@ static void kill_one(void *ctx, pid_t pid)
     kill(pid, SIGKILL);
 }
 
+struct pid_list {
+    pid_t *pids;
+    size_t count, max;
+};
+
+static void add_pid(void *ctx, pid_t pid)
+{
+    struct pid_list *list = ctx;
+    if (list->count < list->max)
+        list->pids[list->count] = pid;
+    list->count++;
+}
+
+size_t cgroup_list(const struct cgroup *cg, const struct cgroup_tree *tree, pid_t *out, size_t max)
+{
+    struct pid_list list = {.pids = out, .max = max};
+    cgroup_each_process(cg, tree, add_pid, &list);
+    return list.count;
+}
+
+bool cgroup_is_frozen(const struct cgroup *cg, const struct cgroup_tree *tree)
+{
+    char name[CGROUP_NAME_BYTES], text[64];
+    if (cgroup_tree_has(tree, CGROUP_UNIFIED))
+        return number_of(cg, tree, CGROUP_UNIFIED, "cgroup.events", "frozen") == 1;
+    if (!cgroup_tree_has(tree, CGROUP_FREEZER))
+        return false;
+    file_name(cg, "freezer.state", name);
+    return read_file(tree->parent_fd[tree->where[CGROUP_FREEZER]], name, text, sizeof(text)) &&
+           strncmp(text, "FROZEN", 6) == 0;
+}
+
 int cgroup_freeze(const struct cgroup *cg, const struct cgroup_tree *tree, bool is_frozen,
                   struct error *err)
 {

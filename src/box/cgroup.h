@@ -104,6 +104,12 @@ MUST_CHECK int cgroup_freeze(const struct cgroup *cg, const struct cgroup_tree *
 void cgroup_each_process(const struct cgroup *cg, const struct cgroup_tree *tree,
                          void (*found)(void *ctx, pid_t pid), void *ctx);
 
+bool cgroup_is_frozen(const struct cgroup *cg, const struct cgroup_tree *tree); /* by now */
+
+/* The processes of a group that can be frozen, as we call them: how many there are, and the first
+ * `max`. */
+size_t cgroup_list(const struct cgroup *cg, const struct cgroup_tree *tree, pid_t *out, size_t max);
+
 void cgroup_kill(const struct cgroup *cg, const struct cgroup_tree *tree);
 
 /* Removes the group; false while something is still in it (then call again a little later). */

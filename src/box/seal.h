@@ -26,6 +26,7 @@ struct seal_plan {
     int init_fd;            /* cove-init, as a sealed memfd */
     int control_fd;         /* init's end of its control socket */
     int channel_fd;         /* the kernel's end of its channel, where a zygote seals; else -1 */
+    int gate_fd;            /* of a brood, kept by what shares its memory; else -1 */
     bool is_rootless;
     bool allow_degraded;
     bool has_own_uid;

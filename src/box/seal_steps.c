@@ -280,19 +280,21 @@ static bool lift_fd(int *fd)
 int seal_step_fds(struct seal *s)
 {
     int control = s->plan->control_fd, init = s->plan->init_fd, channel = s->plan->channel_fd;
-    bool has_channel = channel >= 0;
+    int gate = s->plan->gate_fd;
+    bool has_channel = channel >= 0, has_gate = gate >= 0;
     if (!lift_fd(&control) || !lift_fd(&init) || (has_channel && !lift_fd(&channel)) ||
-        !lift_fd(&s->report_fd))
+        (has_gate && !lift_fd(&gate)) || !lift_fd(&s->report_fd))
         return -1;
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
         return -1;
     if (dup3(control, GUEST_CONTROL_FD, 0) < 0 || dup3(init, SEAL_INIT_FD, O_CLOEXEC) < 0 ||
         dup3(s->report_fd, SEAL_REPORT_FD, O_CLOEXEC) < 0 ||
-        (has_channel && dup3(channel, SEAL_CHANNEL_FD, O_CLOEXEC) < 0))
+        (has_channel && dup3(channel, SEAL_CHANNEL_FD, O_CLOEXEC) < 0) ||
+        (has_gate && dup3(gate, SEAL_GATE_FD, O_CLOEXEC) < 0))
         return -1;
     s->report_fd = SEAL_REPORT_FD;
-    return sys_close_range(has_channel ? SEAL_CHANNEL_FD + 1 : SEAL_CHANNEL_FD, ~0u);
+    return sys_close_range(SEAL_CHANNEL_FD + (unsigned)has_channel + (unsigned)has_gate, ~0u);
 }
 
 int seal_step_seccomp(struct seal *s)

@@ -10,6 +10,7 @@
 #define SEAL_INIT_FD    4 /* where seal_step_fds() puts things; the control socket is fd 3 */
 #define SEAL_REPORT_FD  5
 #define SEAL_CHANNEL_FD 6
+#define SEAL_GATE_FD    7
 
 struct seal {
     const struct seal_plan *plan;

@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/rseq.h>
 #include <sys/socket.h>
@@ -31,6 +32,8 @@ struct warm_seal {
     struct seal seal; /* first: the steps get a pointer to it */
     pid_t pid;        /* of the copy */
     enum seal_warm_side side;
+    struct seal_brood *brood; /* NULL: the copy gets a memory of its own */
+    struct parked *parked;
 };
 
 static struct warm_seal *warm_of(struct seal *s)
@@ -106,22 +109,184 @@ static int offer_to_oom_killer(void)
     return write_own("/proc/self/oom_score_adj", "500", 3);
 }
 
-static int settle_inside(struct seal *s)
+static int settle_place(struct seal *s)
 {
-    restore_rseq();
     s->step = "kernel: new session";
     if (setsid() < 0) /* a process group of its own: signals reach all of the program */
-        return -1;
-    s->step = "kernel: dumpable";
-    if (prctl(PR_SET_DUMPABLE, 1) < 0 || offer_to_oom_killer() < 0)
         return -1;
     s->step = "kernel: working directory";
     if (chdir(GUEST_WORKSPACE) < 0)
         return -1;
     s->step = "kernel: file descriptors";
-    if (dup3(SEAL_CHANNEL_FD, KERNEL_CHANNEL_FD, O_CLOEXEC) < 0)
+    return dup3(SEAL_CHANNEL_FD, KERNEL_CHANNEL_FD, O_CLOEXEC) < 0 ? -1 : 0;
+}
+
+static int settle_inside(struct seal *s)
+{
+    restore_rseq();
+    s->step = "kernel: dumpable";
+    if (prctl(PR_SET_DUMPABLE, 1) < 0 || offer_to_oom_killer() < 0 || settle_place(s) < 0)
         return -1;
     return sys_close_range(KERNEL_CHANNEL_FD + 1, ~0u);
+}
+
+/* --- what shares the memory of a brood ------------------------------------------------------- */
+
+#define PARKED_STACK_BYTES (64 * 1024)
+#define PARKED_GATE_FD     (KERNEL_CHANNEL_FD + 1)
+
+/* On the stack of its own that such a process has, since all have the same memory. */
+struct parked {
+    struct seal seal;
+    struct seal_brood *brood;
+    bool is_first;
+};
+
+/* Not those of the C library, which keep errors in a place that all of them share. */
+static long raw_call(long number, long a, long b, long c, long d)
+{
+    long result = number;
+    register long fourth __asm__("r10") = d;
+    register long fifth __asm__("r8") = 0;
+    __asm__ volatile("syscall"
+                     : "+a"(result)
+                     : "D"(a), "S"(b), "d"(c), "r"(fourth), "r"(fifth)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+
+static NORETURN void raw_exit(void)
+{
+    for (;;)
+        raw_call(SYS_exit_group, 0, 0, 0, 0);
+}
+
+/* What the C library wants of the thread that it believes to be the only one. */
+static void become_thread(const struct seal_brood *b)
+{
+    *b->tid = (int)raw_call(SYS_set_tid_address, (long)b->tid, 0, 0, 0);
+    raw_call(SYS_set_robust_list, (long)b->robust, (long)b->robust_len, 0, 0);
+    restore_rseq();
+}
+
+/* Until the brood's own process, which has power, is gone: nothing of a tenant's may run before.
+ * Its end is seen by the end of a pipe that nobody else holds. */
+static NORETURN void go_on_as_kernel(const struct parked *p)
+{
+    char none;
+    while (raw_call(SYS_read, PARKED_GATE_FD, (long)&none, 1, 0) != 0)
+        ;
+    raw_call(SYS_close, PARKED_GATE_FD, 0, 0, 0);
+    become_thread(p->brood);
+    if (prctl(PR_SET_DUMPABLE, 1) < 0 || offer_to_oom_killer() < 0)
+        raw_exit();
+    __builtin_longjmp(p->brood->resume, 1);
+}
+
+/* The next order, and the fd that came with it or -1. */
+static char hear(int *fd)
+{
+    char order = 0;
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(sizeof(int))];
+    } rights;
+    struct iovec bytes = {&order, 1};
+    struct msghdr m = {.msg_iov = &bytes,
+                       .msg_iovlen = 1,
+                       .msg_control = &rights,
+                       .msg_controllen = sizeof(rights)};
+    long n = raw_call(SYS_recvmsg, KERNEL_CHANNEL_FD, (long)&m, MSG_CMSG_CLOEXEC, 0);
+    if (n <= 0)
+        raw_exit(); /* nobody wants this heir any more */
+    const struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    *fd = -1;
+    if (c && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
+        __builtin_memcpy(fd, CMSG_DATA(c), sizeof(*fd));
+    return order;
+}
+
+/* A child of cove-init's, as the heir itself. */
+static long fork_sibling(int *tid)
+{
+    return raw_call(SYS_clone, CLONE_PARENT | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD,
+                    0, 0, (long)tid);
+}
+
+static NORETURN void go_on_as_fork(struct seal_brood *b, int channel_fd)
+{
+    become_thread(b);
+    b->point.channel_fd = channel_fd;
+    __builtin_longjmp(b->point.resume, 1);
+}
+
+/* Once: an heir that lived on beside its fork would be a window into the memory of the other. */
+static NORETURN void wait_as_heir(struct seal_brood *b)
+{
+    for (;;) {
+        int fd;
+        char order = hear(&fd);
+        struct kernel_copy_answer answer = {.pid = -EAGAIN};
+        if (order == KERNEL_COPY_BEAR && fd >= 0 && b->point.is_set) {
+            long pid = fork_sibling(b->tid);
+            if (pid == 0)
+                go_on_as_fork(b, fd);
+            answer.pid = (int32_t)pid;
+        }
+        if (fd >= 0)
+            raw_call(SYS_close, fd, 0, 0, 0);
+        raw_call(SYS_sendto, KERNEL_CHANNEL_FD, (long)&answer, sizeof(answer), MSG_NOSIGNAL);
+        if (answer.pid > 0)
+            raw_exit();
+    }
+}
+
+static void park(void *arg)
+{
+    struct parked *p = arg;
+    struct seal *s = &p->seal;
+    if (settle_place(s) < 0 || dup3(SEAL_GATE_FD, PARKED_GATE_FD, O_CLOEXEC) < 0 ||
+        sys_close_range(PARKED_GATE_FD + 1, ~0u) < 0) {
+        seal_report(s, SEAL_FAILED, errno, -1, s->step);
+        raw_exit();
+    }
+    if (p->is_first)
+        go_on_as_kernel(p);
+    raw_call(SYS_close, PARKED_GATE_FD, 0, 0, 0);
+    wait_as_heir(p->brood);
+}
+
+/* clone() with the same memory and the stack below `top`, which `run` never leaves. */
+static __attribute__((noinline)) long clone_on(void *top, void (*run)(void *), void *arg)
+{
+    register void (*call)(void *) __asm__("r12") = run;
+    register void *with __asm__("r13") = arg;
+    register long fourth __asm__("r10") = 0;
+    register long fifth __asm__("r8") = 0;
+    long result = SYS_clone;
+    __asm__ volatile("syscall\n\t"
+                     "test %%rax, %%rax\n\t"
+                     "jnz 1f\n\t"
+                     "xor %%ebp, %%ebp\n\t"
+                     "mov %[with], %%rdi\n\t"
+                     "call *%[call]\n\t"
+                     "hlt\n"
+                     "1:"
+                     : "+a"(result)
+                     : "D"((long)(CLONE_VM | SIGCHLD)), "S"(top), "d"(0L), "r"(fourth),
+                       "r"(fifth), [call] "r"(call), [with] "r"(with)
+                     : "rcx", "r11", "cc", "memory");
+    return result;
+}
+
+static pid_t share_kernel(struct warm_seal *w)
+{
+    struct parked *p = w->parked;
+    p->seal = w->seal;
+    long pid = clone_on(p, park, p); /* the page ends behind *p: aligned, see make_parked() */
+    if (pid < 0)
+        errno = (int)-pid;
+    return pid < 0 ? -1 : (pid_t)pid;
 }
 
 /* A sandbox may be made in advance: nothing is in it until somebody wants it. */
@@ -147,7 +312,10 @@ static int step_fork(struct seal *s)
         errno = EPERM;
         return -1;
     }
-    w->pid = _Fork ? _Fork() : fork();
+    if (w->brood)
+        w->pid = share_kernel(w);
+    else
+        w->pid = _Fork ? _Fork() : fork();
     if (w->pid != 0)
         return w->pid < 0 ? -1 : 0;
     w->side = SEAL_WARM_INSIDE;
@@ -232,9 +400,9 @@ static __attribute__((noinline)) long clone_and_call(struct clone_args *args, vo
     return (int)result;
 }
 
-enum seal_warm_side seal_warm(const struct seal_plan *plan, int report_fd)
+static enum seal_warm_side make(struct warm_seal *w)
 {
-    struct warm_seal w = {.seal = {.plan = plan, .report_fd = report_fd}, .side = SEAL_WARM_ZYGOTE};
+    const struct seal_plan *plan = w->seal.plan;
     struct clone_args args = {.flags = CLONE_VM | CLONE_VFORK | CLONE_PARENT | CLONE_NEWPID};
     if (plan->entry.into_fd >= 0) {
         args.flags |= CLONE_INTO_CGROUP;
@@ -243,9 +411,39 @@ enum seal_warm_side seal_warm(const struct seal_plan *plan, int report_fd)
     sigset_t all, before;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &before); /* no handler runs on memory that two share */
-    long pid = clone_and_call(&args, seal_and_fork, &w);
+    long pid = clone_and_call(&args, seal_and_fork, w);
     sigprocmask(SIG_SETMASK, &before, NULL);
     if (pid < 0)
-        seal_report(&w.seal, SEAL_FAILED, (int)-pid, LAYER_PID_NS, "clone into a pid namespace");
+        seal_report(&w->seal, SEAL_FAILED, (int)-pid, LAYER_PID_NS, "clone into a pid namespace");
     return pid == 0 ? SEAL_WARM_INSIDE : SEAL_WARM_ZYGOTE;
+}
+
+enum seal_warm_side seal_warm(const struct seal_plan *plan, int report_fd)
+{
+    struct warm_seal w = {.seal = {.plan = plan, .report_fd = report_fd}, .side = SEAL_WARM_ZYGOTE};
+    return make(&w);
+}
+
+/* Its stack, and at the upper end what it has to know. Never given back: a process lives on it. */
+static struct parked *make_parked(void)
+{
+    char *stack = mmap(NULL, PARKED_STACK_BYTES, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    size_t room = (sizeof(struct parked) + 63) & ~(size_t)63;
+    return stack == MAP_FAILED ? NULL : (struct parked *)(stack + PARKED_STACK_BYTES - room);
+}
+
+void seal_warm_shared(const struct seal_plan *plan, int report_fd, struct seal_brood *brood)
+{
+    struct warm_seal w = {.seal = {.plan = plan, .report_fd = report_fd},
+                          .side = SEAL_WARM_ZYGOTE,
+                          .brood = brood,
+                          .parked = make_parked()};
+    if (!w.parked) {
+        seal_report(&w.seal, SEAL_FAILED, errno, -1, "memory for an heir");
+        return;
+    }
+    *w.parked = (struct parked){.brood = brood, .is_first = brood->count == 0};
+    brood->count++;
+    (void)!make(&w);
 }

@@ -11,6 +11,7 @@
 #include "cli/place.h"
 #include "cli/repl.h"
 #include "cli/term.h"
+#include "core/warm.h"
 #include "image/image_store.h"
 
 #define LIFETIME_MS (7u * 24 * 3600 * 1000) /* unless its terminal ends first */
@@ -20,6 +21,7 @@ struct repl_options {
     char *out;
     struct option_list env;
     uint64_t idle_freeze_ms;
+    uint64_t forks;
     bool no_history;
 };
 
@@ -30,17 +32,33 @@ struct native {
     struct spawner_client *spawner;
     struct place *place;
     struct capacity *capacity;
+    struct warm *warm; /* NULL: the interpreter starts cold */
 };
 
 static const int watched_signals[] = {SIGINT, SIGTERM, SIGHUP};
 
+static bool is_over(const struct session *session)
+{
+    return !session || session_info(session)->state == SESSION_TERMINATED;
+}
+
+void repl_on_over(struct repl *repl)
+{
+    bool are_over = is_over(repl->session);
+    for (size_t i = 0; repl->forks[i]; i++)
+        are_over &= is_over(repl->forks[i]);
+    if (are_over)
+        loop_stop(repl->loop);
+}
+
 void repl_quit(struct repl *repl, int status)
 {
     repl->status = status;
+    for (size_t i = 0; repl->forks[i]; i++)
+        session_close(repl->forks[i]);
     if (repl->session)
         session_close(repl->session);
-    else
-        loop_stop(repl->loop);
+    repl_on_over(repl);
 }
 
 void repl_fail(struct repl *repl, const struct error *err)
@@ -55,7 +73,7 @@ static void on_changed(void *ctx, struct session *session)
     const struct session_info *info = session_info(session);
     n->repl.front->changed(&n->repl, info);
     if (info->state == SESSION_TERMINATED)
-        loop_stop(n->repl.loop);
+        repl_on_over(&n->repl);
 }
 
 static const struct session_events session_events = {.changed = on_changed};
@@ -75,8 +93,14 @@ static void on_hello(void *ctx, const struct spawn_message *m, int *fds, const s
 static void on_event(void *ctx, const struct spawn_message *m)
 {
     struct native *n = ctx;
+    if (n->warm)
+        warm_on_event(n->warm, m);
     if (n->repl.session)
         session_on_event(n->repl.session, m);
+    for (size_t i = 0; n->repl.forks[i]; i++)
+        session_on_event(n->repl.forks[i], m);
+    if (!m && !n->repl.session)
+        loop_stop(n->repl.loop);
 }
 
 static void on_signal(void *ctx, int signal)
@@ -107,6 +131,40 @@ static int open_capacity(struct native *n, struct error *err)
     return 0;
 }
 
+static int begin(struct native *n, struct error *err)
+{
+    struct repl *r = &n->repl;
+    if (session_open(&r->session, r->loop, n->spawner, place_template(n->place), &session_events, n,
+                     err) < 0)
+        return -1;
+    return r->front->open(r, err);
+}
+
+/* The session begins with the first interpreter that is warm. */
+static void on_warm(void *ctx)
+{
+    struct native *n = ctx;
+    if (n->repl.session)
+        return;
+    place_template(n->place)->zygote = warm_zygote(n->warm);
+    if (!warm_zygote(n->warm))
+        repl_fail(&n->repl, warm_error(n->warm));
+    else if (begin(n, &n->repl.error) < 0)
+        repl_quit(&n->repl, error_info(n->repl.error.code)->exit_status);
+}
+
+/* What can be forked is a fork itself. */
+static int begin_warm(struct native *n, uint64_t forks, struct error *err)
+{
+    struct session_template *t = place_template(n->place);
+    const struct warm_order order = {
+        .template = t, .memory_bytes = t->limits.memory_bytes, .changed = on_warm, .ctx = n};
+    if (n->repl.front != &repl_script || t->is_plain || t->copier_fd < 0)
+        return error_set(err, ERROR_INVALID, "--forks is for --json, and for python only");
+    t->forks = (size_t)forks;
+    return warm_open(&n->warm, n->repl.loop, n->spawner, &order, err);
+}
+
 static int run_session(struct native *n, const struct repl_options *o, struct error *err)
 {
     const char *dirs[IMAGE_STORE_DIRS];
@@ -121,9 +179,7 @@ static int run_session(struct native *n, const struct repl_options *o, struct er
         return -1;
     place_template(n->place)->limits.lifetime_ms = LIFETIME_MS;
     place_template(n->place)->idle_freeze_ms = o->idle_freeze_ms;
-    if (session_open(&r->session, r->loop, n->spawner, place_template(n->place), &session_events, n,
-                     err) < 0 ||
-        r->front->open(r, err) < 0)
+    if ((o->forks ? begin_warm(n, o->forks, err) : begin(n, err)) < 0)
         return -1;
     loop_run(r->loop);
     if (r->error.msg[0]) {
@@ -143,6 +199,9 @@ static void release(struct native *n)
 {
     spawner_client_free(n->spawner);
     session_free(n->repl.session);
+    for (size_t i = 0; n->repl.forks[i]; i++)
+        session_free(n->repl.forks[i]);
+    warm_free(n->warm);
     place_free(n->place);
     capacity_free(n->capacity);
     for (size_t i = 0; i < ARRAY_LEN(watched_signals); i++)
@@ -201,6 +260,12 @@ static const struct option_row repl_options[] = {
      .arg = "TIME",
      .max = LIFETIME_MS,
      .help = "Stop its processes when it was not used for this long; the next input wakes them"},
+    {.name = "forks",
+     .type = OPTION_U64,
+     .offset = AT(forks),
+     .arg = "COUNT",
+     .max = SESSION_FORKS_MAX,
+     .help = "With --json: how often the session can be forked; their sandboxes are made with it"},
     {.name = "no-history",
      .type = OPTION_BOOL,
      .offset = AT(no_history),
@@ -232,8 +297,9 @@ const struct command cmd_repl = {
         "\n"
         "With --json it reads requests, one JSON object per line, such as {\"op\": \"execute\", "
         "\"code\": \"1+1\"}, and answers each with one line. The operations are execute, interrupt, "
-        "variables, variable, complete, is_whole, reset, checkpoint, rollback, checkpoints and "
-        "delete_checkpoint.",
+        "variables, variable, complete, is_whole, reset, checkpoint, rollback, checkpoints, "
+        "delete_checkpoint, fork and close. A fork is a second session with the variables and files "
+        "of the first; requests name it as \"session\", by its id or its number from 1.",
     .options = repl_options,
     .option_count = ARRAY_LEN(repl_options),
     .options_size = sizeof(struct repl_options),

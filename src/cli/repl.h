@@ -14,6 +14,7 @@ struct repl {
     const struct runner *runner;
     struct loop *loop;
     struct session *session;
+    struct session *forks[SESSION_FORKS_MAX + 1]; /* NULL-terminated; also those that are over */
     const struct repl_front *front;
     void *front_state; /* owned by the front */
     const char *out;   /* --out; NULL: none */
@@ -37,7 +38,9 @@ extern const struct repl_front
 extern const struct repl_front repl_terminal; /* for people */
 extern const struct repl_front repl_pipe; /* no terminal: the whole of standard input is one cell */
 
-/* Ends the session; the process ends when it is gone. */
+/* A fork is over; the process ends with the last session. */
+void repl_on_over(struct repl *repl);
+/* Ends the session and its forks; the process ends when they are gone. */
 void repl_quit(struct repl *repl, int status);
 /* The same; the error is told, and its status is the process's. */
 void repl_fail(struct repl *repl, const struct error *err);

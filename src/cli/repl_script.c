@@ -2,7 +2,8 @@
  *
  * Requests are served in their order; only an interrupt overtakes. Each has one line as its answer:
  * the execution object, {"answer": ...} or {"error": ...}. The first line is the session itself;
- * when it ends before its input does, a last line says why. */
+ * when it ends before its input does, a last line says why. A request may name one of the session's
+ * forks as "session", by its id or its number. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,11 +28,13 @@ struct script {
     int fd;
     struct loop_watch *watch; /* NULL: at its end */
     struct strbuf input;
-    bool is_busy;    /* an answer is owed */
-    bool is_over;    /* no more input */
-    bool is_told;    /* the session has greeted */
-    bool has_quit;   /* of our own will */
-    json_t *request; /* the one under way; its strings are borrowed by the execution */
+    bool is_busy;            /* an answer is owed */
+    bool is_over;            /* no more input */
+    bool is_told;            /* the session has greeted */
+    bool has_quit;           /* of our own will */
+    bool is_ended;           /* the session was closed, its forks live on */
+    json_t *request;         /* the one under way; its strings are borrowed by the execution */
+    struct session *session; /* that it is about */
     struct cell_request cell;
     const char **env;
 };
@@ -73,7 +76,7 @@ static void on_ended(void *ctx, const struct execution *e)
 {
     struct script *s = ctx;
     json_t *object = execution_json(e, s->repl->runner->language);
-    json_object_set_new(object, "session_id", json_string(session_info(s->repl->session)->id));
+    json_object_set_new(object, "session_id", json_string(session_info(s->session)->id));
     answer(s, object);
     end_request(s);
 }
@@ -145,7 +148,7 @@ static int op_execute(struct script *s, struct error *err)
     take_env(s);
     if (take_timeout(s, err) < 0 || take_stdin(s, err) < 0)
         return -1;
-    return session_execute(s->repl->session, &s->cell, true, &execution_events, s, err);
+    return session_execute(s->session, &s->cell, true, &execution_events, s, err);
 }
 
 /* --- questions ------------------------------------------------------------------------------- */
@@ -178,7 +181,7 @@ static const char *text_of(const struct script *s, const char *key)
 static int ask(struct script *s, enum kernel_frame_type question, const struct strbuf *body,
                struct error *err)
 {
-    return session_ask(s->repl->session, question, strbuf_str(body), body->len, on_answer, s, err);
+    return session_ask(s->session, question, strbuf_str(body), body->len, on_answer, s, err);
 }
 
 static int op_variables(struct script *s, struct error *err)
@@ -223,7 +226,60 @@ static int op_is_whole(struct script *s, struct error *err)
 /* Answered when the new interpreter is ready, or cannot be had. */
 static int op_reset(struct script *s, struct error *err)
 {
-    return session_reset(s->repl->session, err);
+    return session_reset(s->session, err);
+}
+
+/* --- forks ----------------------------------------------------------------------------------- */
+
+static void on_session(struct script *s, struct session *session);
+
+static void on_fork_changed(void *ctx, struct session *session)
+{
+    struct repl *repl = ctx;
+    on_session(repl->front_state, session);
+    if (session_info(session)->state == SESSION_TERMINATED)
+        repl_on_over(repl);
+}
+
+/* Answered when the fork is ready, or cannot be had. */
+static int op_fork(struct script *s, struct error *err)
+{
+    static const struct session_events events = {.changed = on_fork_changed};
+    struct session **place = s->repl->forks;
+    while (*place)
+        place++;
+    if (session_fork(s->session, place, &events, s->repl, err) < 0)
+        return -1;
+    s->session = *place;
+    return 0;
+}
+
+/* Answered when it is gone. */
+static int op_close(struct script *s, struct error *err)
+{
+    if (session_info(s->session)->state == SESSION_TERMINATED)
+        return error_set(err, ERROR_CONFLICT, "the session is over");
+    session_close(s->session);
+    return 0;
+}
+
+/* By its id, or by the number of the fork. */
+static int choose_session(struct script *s, struct error *err)
+{
+    const json_t *wanted = json_object_get(s->request, "session");
+    json_int_t number = 0;
+    s->session = s->repl->session;
+    if (!wanted || strcmp(text_of(s, "session"), session_info(s->session)->id) == 0)
+        return 0;
+    for (struct session **at = s->repl->forks; *at; at++) {
+        number++;
+        if (strcmp(text_of(s, "session"), session_info(*at)->id) == 0 ||
+            json_integer_value(wanted) == number) {
+            s->session = *at;
+            return 0;
+        }
+    }
+    return error_set(err, ERROR_NOT_FOUND, "there is no such session, or no such fork of it");
 }
 
 /* --- checkpoints ----------------------------------------------------------------------------- */
@@ -240,12 +296,12 @@ static void on_checkpoint(void *ctx, const struct checkpoint_info *info, const s
 
 static int op_checkpoint(struct script *s, struct error *err)
 {
-    return session_checkpoint(s->repl->session, text_of(s, "name"), on_checkpoint, s, err);
+    return session_checkpoint(s->session, text_of(s, "name"), on_checkpoint, s, err);
 }
 
 static int op_rollback(struct script *s, struct error *err)
 {
-    return session_rollback(s->repl->session, text_of(s, "checkpoint"), on_checkpoint, s, err);
+    return session_rollback(s->session, text_of(s, "checkpoint"), on_checkpoint, s, err);
 }
 
 static int op_checkpoints(struct script *s, struct error *err)
@@ -253,7 +309,7 @@ static int op_checkpoints(struct script *s, struct error *err)
     (void)err;
     json_t *list = json_array();
     const struct checkpoint_info *info;
-    for (size_t i = 0; (info = session_checkpoint_at(s->repl->session, i)); i++)
+    for (size_t i = 0; (info = session_checkpoint_at(s->session, i)); i++)
         json_array_append_new(list, checkpoint_json(info));
     answer(s, json_pack("{s:o}", "checkpoints", list));
     s->is_busy = false;
@@ -262,19 +318,25 @@ static int op_checkpoints(struct script *s, struct error *err)
 
 static int op_delete_checkpoint(struct script *s, struct error *err)
 {
-    return session_drop_checkpoint(s->repl->session, text_of(s, "checkpoint"), on_checkpoint, s,
-                                   err);
+    return session_drop_checkpoint(s->session, text_of(s, "checkpoint"), on_checkpoint, s, err);
 }
 
 static const struct op {
     const char *name;
     int (*run)(struct script *s, struct error *err);
 } ops[] = {
-    {"execute", op_execute},         {"variables", op_variables},
-    {"variable", op_variable},       {"complete", op_complete},
-    {"is_whole", op_is_whole},       {"reset", op_reset},
-    {"checkpoint", op_checkpoint},   {"rollback", op_rollback},
-    {"checkpoints", op_checkpoints}, {"delete_checkpoint", op_delete_checkpoint},
+    {"execute", op_execute},
+    {"variables", op_variables},
+    {"variable", op_variable},
+    {"complete", op_complete},
+    {"is_whole", op_is_whole},
+    {"reset", op_reset},
+    {"checkpoint", op_checkpoint},
+    {"rollback", op_rollback},
+    {"checkpoints", op_checkpoints},
+    {"delete_checkpoint", op_delete_checkpoint},
+    {"fork", op_fork},
+    {"close", op_close},
 };
 
 /* --- lines ----------------------------------------------------------------------------------- */
@@ -282,6 +344,8 @@ static const struct op {
 static int serve(struct script *s, struct error *err)
 {
     const char *name = text_of(s, "op");
+    if (choose_session(s, err) < 0)
+        return -1;
     for (size_t i = 0; i < ARRAY_LEN(ops); i++) {
         if (strcmp(ops[i].name, name) == 0)
             return ops[i].run(s, err);
@@ -321,7 +385,7 @@ static void overtake(struct script *s)
         if (json_parse(&request, s->input.data, (size_t)len, &limits, &err) < 0 ||
             !is_interrupt(request))
             return;
-        session_interrupt(s->repl->session);
+        session_interrupt(s->session);
     }
 }
 
@@ -431,6 +495,7 @@ static int script_open(struct repl *repl, struct error *err)
 {
     struct script *s = xcalloc(1, sizeof(*s));
     s->repl = repl;
+    s->session = repl->session;
     repl->front_state = s;
     strbuf_init(&s->input, LINE_MAX_BYTES);
     /* An open file of its own, since the loop makes it non-blocking. */
@@ -465,24 +530,52 @@ static void on_end(struct script *s, const struct session_info *info)
     quit(s, error_info(err.code)->exit_status);
 }
 
+static void answer_session(struct script *s, const struct session_info *info)
+{
+    answer(s, json_pack("{s:o}", "session", session_json(info, s->repl->runner->language)));
+}
+
+/* Whether the request under way is this one, about that session. */
+static bool is_asked(const struct script *s, const struct session *session, const char *op)
+{
+    return s->is_busy && s->session == session && strcmp(text_of(s, "op"), op) == 0;
+}
+
+/* The requests that are answered by a state of the session. */
+static void on_session(struct script *s, struct session *session)
+{
+    struct session_info info = *session_info(session);
+    bool is_made = is_asked(s, session, "reset") || is_asked(s, session, "fork");
+    if (info.state == SESSION_READY && is_made) {
+        answer_session(s, &info);
+        end_request(s);
+    } else if (info.state == SESSION_FAILED && is_made) {
+        if (is_asked(s, session, "fork")) /* nobody will ever use it */
+            session_close(session);
+        answer_error(s, &info.error);
+        end_request(s);
+    } else if (info.state == SESSION_TERMINATED && is_asked(s, session, "close")) {
+        answer_session(s, &info);
+        end_request(s);
+    }
+}
+
 static void script_changed(struct repl *repl, const struct session_info *info)
 {
     struct script *s = repl->front_state;
-    bool was_reset = s->is_busy && strcmp(text_of(s, "op"), "reset") == 0;
-    if (info->state == SESSION_READY && (!s->is_busy || was_reset)) {
-        if (!s->is_told || was_reset)
-            answer(s, json_pack("{s:o}", "session", session_json(info, repl->runner->language)));
+    bool is_closed = is_asked(s, repl->session, "close");
+    if (info->state == SESSION_READY && !s->is_busy) {
+        if (!s->is_told)
+            answer_session(s, info);
         s->is_told = true;
-        if (was_reset)
-            end_request(s);
-        else
-            serve_next(s);
-    } else if (info->state == SESSION_FAILED && was_reset) {
-        answer_error(s, &info->error);
-        end_request(s);
+        serve_next(s);
     } else if ((info->state == SESSION_FAILED && !s->is_told) ||
-               (info->state == SESSION_TERMINATED && !s->has_quit)) {
-        on_end(s, info);
+               (info->state == SESSION_TERMINATED && !s->has_quit && !is_closed)) {
+        if (!s->is_ended)
+            on_end(s, info);
+    } else {
+        s->is_ended |= is_closed && info->state == SESSION_TERMINATED;
+        on_session(s, repl->session);
     }
 }
 

@@ -287,7 +287,7 @@ static void on_copy(void *ctx, unsigned events)
 
 /* --- checkpoint ------------------------------------------------------------------------------ */
 
-static void set_files_error(struct error *err, int error, const char *what)
+void checkpoint_explain_files(struct error *err, int error, const char *what)
 {
     error_set(err, ERROR_CONFLICT, "%s: %s", what, strerror(error));
     switch (error) {
@@ -387,7 +387,7 @@ static void on_saved(struct session *s, int error)
     if (s->work.death.msg[0])
         s->work.error = s->work.death;
     else if (error)
-        set_files_error(&s->work.error, error, "the workspace cannot be saved");
+        checkpoint_explain_files(&s->work.error, error, "the workspace cannot be saved");
     if (s->work.error.msg[0]) {
         s->checkpoint_count--; /* it is the last one */
         s->work.state = SESSION_READY;
@@ -480,7 +480,7 @@ static void on_restored(struct session *s, int error)
 {
     struct error err;
     if (error) {
-        set_files_error(&err, error, "the workspace cannot be restored");
+        checkpoint_explain_files(&err, error, "the workspace cannot be restored");
         fail_rollback(s, &err);
         return;
     }

@@ -85,6 +85,7 @@ void session_tell(struct session *s)
 
 void session_drop_kernel(struct session *s)
 {
+    fork_end_family(s, "its interpreter was lost, or started anew, since it was opened");
     kernel_free(take_ptr(&s->kernel));
     stdio_free(take_ptr(&s->startup));
     s->is_syncing = false; /* the next one is ours from its first frame on */
@@ -195,6 +196,7 @@ void session_fail(struct session *s, const struct error *err)
         return;
     s->info.error = *err;
     session_drop_kernel(s);
+    fork_release(s);
     session_enter(s, SESSION_FAILED);
     checkpoint_abort(s, err);
     session_tell(s);
@@ -232,6 +234,11 @@ static void on_question_late(void *ctx)
               QUESTION_MS / 1000);
     guest_signal(s->guest, SIGINT);
     session_set_timer(s, QUESTION_GRACE_MS, on_question_stuck);
+}
+
+void session_expect_answer(struct session *s)
+{
+    session_set_timer(s, QUESTION_MS, on_question_late);
 }
 
 static void take_refusal(struct question *q, const struct frame_message *m)
@@ -284,7 +291,7 @@ static int ask(struct session *s, enum kernel_frame_type question, const void *b
     s->question = (struct question){.fn = fn, .ctx = ctx};
     strbuf_init(&s->question.body, ANSWER_MAX);
     session_enter(s, SESSION_BUSY);
-    session_set_timer(s, QUESTION_MS, on_question_late);
+    session_expect_answer(s);
     return 0;
 }
 
@@ -527,7 +534,7 @@ void session_cancel(struct session *s)
 
 /* --- the kernel ------------------------------------------------------------------------------ */
 
-static void on_ready(struct session *s)
+void session_on_ready(struct session *s)
 {
     s->info.create_ms = (double)(clock_now_ns() - s->start_ns) / 1e6;
     stdio_free(take_ptr(&s->startup));
@@ -543,8 +550,8 @@ void session_on_frame(void *ctx, const struct frame_message *m, const char *why)
     if (m && attach_on_frame(s, m))
         return;
     if (m && m->type == KERNEL_READY && s->info.state == SESSION_CREATING) {
-        if (!checkpoint_on_ready(s))
-            on_ready(s);
+        if (!checkpoint_on_ready(s) && !fork_on_ready(s))
+            session_on_ready(s);
     } else if (m && m->generation != s->generation)
         return; /* of an execution that is over */
     else if (m && s->cell)
@@ -714,6 +721,7 @@ void session_end(struct session *s, const struct spawn_stats *stats)
     }
     checkpoint_free_all(s);
     session_drop_kernel(s);
+    fork_release(s);
     guest_free(take_ptr(&s->guest));
     for (size_t i = 0; i < SESSION_LATE_MAX; i++)
         stdio_free(take_ptr(&s->late[i].stdio));
@@ -733,7 +741,9 @@ static void on_destroyed(void *ctx, const struct spawn_message *m, int *fds,
 
 void session_destroy(struct session *s)
 {
-    if (s->has_destroyed || s->is_creating)
+    fork_end_family(s, "the session is over");
+    fork_release(s);
+    if (s->has_destroyed || s->is_creating || fork_is_owed(s))
         return;
     s->has_destroyed = true;
     if (!s->sandbox) {
@@ -742,6 +752,12 @@ void session_destroy(struct session *s)
     }
     struct spawn_message m = {.verb = SPAWN_DESTROY, .sandbox = s->sandbox};
     spawner_client_ask(s->spawner, &m, on_destroyed, s);
+}
+
+void session_destroy_if_due(struct session *s)
+{
+    if (session_is_ending(s))
+        session_destroy(s);
 }
 
 void session_close(struct session *s)
@@ -782,7 +798,7 @@ void session_on_guest(void *ctx, const struct guest_message *m)
     }
     if (m && m->verb == GUEST_EXITED)
         s->kernel_runs = false;
-    if (m && checkpoint_on_guest(s, m))
+    if (m && (fork_on_guest(s, m) || checkpoint_on_guest(s, m)))
         return;
     if (s->cell)
         cell_on_guest(s->cell, m);
@@ -819,6 +835,13 @@ static void on_created(void *ctx, const struct spawn_message *m, int *fds, const
         start_kernel(s);
 }
 
+void session_fill_create(const struct session_template *template, struct spawn_message *m)
+{
+    memcpy(m->create.image, template->image, sizeof(m->create.image));
+    m->create.limits = template->limits;
+    m->create.flags = template->allow_degraded ? SPAWN_ALLOW_DEGRADED : 0;
+}
+
 static void on_sealed(struct session *s, const struct spawn_message *m)
 {
     struct error err;
@@ -853,20 +876,20 @@ static void on_over(struct session *s, const struct spawn_message *m)
 void session_on_event(struct session *s, const struct spawn_message *m)
 {
     if (!m) {
-        if (s->info.state != SESSION_TERMINATED && !s->has_destroyed) {
+        if (s->info.state != SESSION_TERMINATED) { /* nor will a destroy be answered any more */
             s->has_destroyed = true;
             s->is_creating = false;
+            fork_end_family(s, "the spawner is gone");
             error_set(&s->info.error, ERROR_UNAVAILABLE, "the spawner is gone");
             session_end(s, &s->before);
         }
         return;
     }
-    if (s->sandbox == 0 || m->sandbox != s->sandbox)
-        return;
-    if (m->verb == SPAWN_SEALED)
+    if (s->sandbox != 0 && m->sandbox == s->sandbox && m->verb == SPAWN_SEALED)
         on_sealed(s, m);
-    else if (m->verb == SPAWN_EXITED)
+    else if (s->sandbox != 0 && m->sandbox == s->sandbox && m->verb == SPAWN_EXITED)
         on_over(s, m);
+    fork_on_event(s, m);
 }
 
 void session_give(struct session *s, const struct session_events *events, void *ctx)
@@ -877,9 +900,9 @@ void session_give(struct session *s, const struct session_events *events, void *
     session_enter(s, s->info.state); /* its idle time begins anew */
 }
 
-int session_open(struct session **out, struct loop *loop, struct spawner_client *spawner,
-                 const struct session_template *template, const struct session_events *events,
-                 void *ctx, struct error *err)
+struct session *session_new(struct loop *loop, struct spawner_client *spawner,
+                            const struct session_template *template,
+                            const struct session_events *events, void *ctx, struct error *err)
 {
     struct session *s = xcalloc(1, sizeof(*s));
     s->loop = loop;
@@ -889,19 +912,36 @@ int session_open(struct session **out, struct loop *loop, struct spawner_client 
     s->ctx = ctx;
     s->start_ns = clock_now_ns();
     s->info.created_ns = s->info.last_used_ns = clock_wall_ns();
+    s->fork.gate_fd = s->fork.heir_fd = -1;
     if (id_make(ID_SESSION, s->info.id, err) < 0 ||
         capacity_take(template->capacity, &s->seat, &template->limits, err) < 0) {
         free(s);
-        return -1;
+        return NULL;
     }
+    return s;
+}
+
+void session_ask_create(struct session *s, uint64_t zygote)
+{
     struct spawn_message m = {.verb = SPAWN_CREATE};
-    memcpy(m.create.image, template->image, sizeof(m.create.image));
-    m.create.limits = template->limits;
-    m.create.flags = template->allow_degraded ? SPAWN_ALLOW_DEGRADED : 0;
-    m.create.zygote = template->zygote;
-    s->is_warm = template->zygote != 0;
+    session_fill_create(s->template, &m);
+    m.create.zygote = zygote;
+    s->is_warm = zygote != 0;
     s->is_creating = true;
-    spawner_client_ask(spawner, &m, on_created, s);
+    spawner_client_ask(s->spawner, &m, on_created, s);
+}
+
+int session_open(struct session **out, struct loop *loop, struct spawner_client *spawner,
+                 const struct session_template *template, const struct session_events *events,
+                 void *ctx, struct error *err)
+{
+    struct session *s = session_new(loop, spawner, template, events, ctx, err);
+    if (!s)
+        return -1;
+    if (template->forks > 0 && template->zygote)
+        fork_begin_family(s);
+    else
+        session_ask_create(s, template->zygote);
     *out = s;
     return 0;
 }
@@ -911,6 +951,7 @@ void session_free(struct session *s)
     if (!s)
         return;
     session_set_timer(s, 0, NULL);
+    fork_forget(s);
     loop_timer_free(s->freeze_timer);
     attach_free(s);
     cell_free(s->cell);

@@ -14,6 +14,7 @@
 #define SESSION_CHECKPOINTS_MAX     32
 #define SESSION_CHECKPOINTS_DEFAULT 8
 #define CHECKPOINT_NAME_BYTES       64
+#define SESSION_FORKS_MAX           8
 
 enum session_state {
     SESSION_CREATING,
@@ -37,6 +38,7 @@ struct session_template {
     int copier_fd;              /* a memory file: what helps the kernel to copy itself, or -1 */
     size_t checkpoint_max;      /* 0: SESSION_CHECKPOINTS_DEFAULT */
     uint64_t zygote;            /* the warm interpreter to fork from; 0: started cold */
+    size_t forks;               /* how often the session can be forked; needs a zygote */
     uint64_t idle_ms;           /* closed when unused for this long; 0: never */
     uint64_t idle_freeze_ms;    /* frozen when unused for this long; 0: never */
     struct capacity *capacity;  /* which a session needs a seat of; NULL: none; borrowed */
@@ -188,6 +190,20 @@ const struct checkpoint_info *session_checkpoint_at(const struct session *sessio
 /* A ready or failed session. `fn` is told the one that is no more. */
 MUST_CHECK int session_drop_checkpoint(struct session *session, const char *checkpoint,
                                        session_checkpoint_fn fn, void *ctx, struct error *err);
+
+/* --- forks --------------------------------------------------------------------------------------
+ *
+ * A fork is a second session with a sandbox of its own, whose interpreter has the variables of the
+ * first by copy-on-write and whose workspace is a copy. From then on the two have nothing to do
+ * with each other, and each may be closed first. Its sandbox was made with the first one's: so a
+ * session can be forked as often as its template says, and a fork cannot be forked again.
+ *
+ * Memory that both still share counts in the first one's sandbox. */
+
+/* A ready session only; it is busy meanwhile. *out is the fork: `changed` tells READY, or FAILED
+ * and why, and the first one goes on in both cases. It is to be closed and freed like any other. */
+MUST_CHECK int session_fork(struct session *session, struct session **out,
+                            const struct session_events *events, void *ctx, struct error *err);
 
 /* The spawner says something about a sandbox (NULL: the spawner itself is gone). */
 void session_on_event(struct session *session, const struct spawn_message *m);

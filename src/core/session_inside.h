@@ -1,5 +1,5 @@
-/* session_inside.h - a session as its own parts see it: session.c, checkpoint.c and attach.c,
- * nobody else */
+/* session_inside.h - a session as its own parts see it: session.c, checkpoint.c, attach.c and
+ * fork.c, nobody else */
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
@@ -39,6 +39,51 @@ struct checkpoint_work {
     enum session_state state; /* of the session, before */
     struct error error;       /* msg "": none; what is told when the rest is cleaned up */
     struct error death;       /* msg "": none; of the interpreter, meanwhile */
+    bool is_adopted;
+    bool is_ready;
+};
+
+/* A sealed sandbox in which a process waits that has the memory of a session's interpreter. */
+struct heir {
+    struct session *session;
+    uint64_t sandbox; /* 0: none (any more) */
+    int control_fd;
+    int channel_fd;
+    uint32_t layers;
+    bool is_asked; /* the spawner owes it to us */
+    bool is_sealed;
+};
+
+/* What makes a session one that can be forked. */
+struct family {
+    uint64_t brood;       /* that makes its sandboxes, while it does */
+    bool is_asking;       /* the spawner owes us a brood */
+    const char *why_none; /* there are no heirs (any more) */
+    struct heir heirs[SESSION_FORKS_MAX];
+    size_t count;
+    struct session *child; /* the fork that is being made */
+};
+
+/* Of a fork: how far it is. */
+struct fork_work {
+    enum fork_step {
+        FORK_NONE,
+        FORK_STAND, /* the interpreter comes to a stand */
+        FORK_FILES, /* the workspace is copied */
+        FORK_BEAR,  /* the heir forks */
+        FORK_KILL,  /* init ends the heir, and whatever else is there */
+        FORK_LOOK,  /* the spawner sees that what is left has a memory of its own */
+        FORK_ADOPT, /* init adopts the interpreter, which says that it is ready */
+    } step;
+    struct session *parent; /* until its interpreter goes on */
+    int gate_fd;
+    struct loop_watch *gate_watch;
+    int heir_fd; /* the heir's channel */
+    struct loop_watch *heir_watch;
+    int files_left; /* ends of the pipe that are not done */
+    int files_error;
+    int32_t pid;
+    bool is_looking; /* the spawner owes us an answer */
     bool is_adopted;
     bool is_ready;
 };
@@ -115,6 +160,9 @@ struct session {
     struct checkpoint_work work;
     struct loop_timer *spare_timer;
     struct checkpoint *spare_for; /* valid while there is that timer */
+
+    struct family family;
+    struct fork_work fork;
 };
 
 /* --- session.c, for the others -----------------------------------------------------------------
@@ -141,6 +189,14 @@ MUST_CHECK int session_resume_cell(struct session *s, const struct cell_request 
 
 /* Takes `fd`, even when it fails. */
 MUST_CHECK int session_open_kernel(struct session *s, int fd, struct error *err);
+void session_on_ready(struct session *s);
+void session_expect_answer(struct session *s); /* to the question that is open, soon */
+void session_fill_create(const struct session_template *template, struct spawn_message *m);
+void session_ask_create(struct session *s, uint64_t zygote);
+void session_destroy_if_due(struct session *s);
+struct session *session_new(struct loop *loop, struct spawner_client *spawner,
+                            const struct session_template *template,
+                            const struct session_events *events, void *ctx, struct error *err);
 MUST_CHECK int session_open_channel(int *ours, int *theirs, struct error *err);
 MUST_CHECK int session_ask_with(struct session *s, enum kernel_frame_type question, const int *fds,
                                 size_t fd_count, session_answer_fn fn, void *ctx,
@@ -152,6 +208,7 @@ MUST_CHECK int session_ask_with(struct session *s, enum kernel_frame_type questi
 /* True when the message was about a rollback, and nobody else should look at it. */
 bool checkpoint_on_guest(struct session *s, const struct guest_message *m);
 bool checkpoint_on_ready(struct session *s); /* the same, for a READY */
+void checkpoint_explain_files(struct error *err, int error, const char *what);
 
 /* True when the interpreter's end must wait: files are being copied or removed, and the session
  * fails when that is cleaned up. */
@@ -170,3 +227,15 @@ bool attach_on_frame(struct session *s, const struct frame_message *m);
 /* The same. It may change the message into what it means now. */
 bool attach_on_guest(struct session *s, struct guest_message *m);
 void attach_free(struct session *s);
+
+/* --- fork.c, for session.c ---------------------------------------------------------------------
+ */
+
+void fork_begin_family(struct session *s);  /* instead of session_ask_create() */
+bool fork_is_owed(const struct session *s); /* the spawner will call back for its family */
+void fork_end_family(struct session *s, const char *why); /* no heirs from now on */
+void fork_on_event(struct session *s, const struct spawn_message *m);
+bool fork_on_guest(struct session *s, const struct guest_message *m); /* as checkpoint_on_guest() */
+bool fork_on_ready(struct session *s);
+void fork_release(struct session *s); /* of a fork: what it was made with */
+void fork_forget(struct session *s);  /* `s` is about to be freed */

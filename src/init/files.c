@@ -16,12 +16,12 @@
 #include "base/fd.h"
 #include "base/macros.h"
 #include "init/init.h"
+#include "init/tree.h"
 
 #define COPY_BYTES     65536
 #define DEPTH_MAX      64
 #define LIST_ENTRY_MAX 20000
 #define GLANCE_MAX     500 /* entries that pid 1 itself looks at */
-#define NS_PER_SECOND  1000000000ll
 
 static char copy_buffer[COPY_BYTES];
 
@@ -66,34 +66,13 @@ static bool write_entry(int out, struct guest_file *f, const char *path)
     return write_whole(out, f, sizeof(*f)) && write_whole(out, path, f->path_len);
 }
 
-/* A tenant may set any time: the furthest ones stay the furthest. */
-static int64_t to_ns(const struct timespec *time)
-{
-    int64_t ns;
-    if (__builtin_mul_overflow((int64_t)time->tv_sec, NS_PER_SECOND, &ns) ||
-        __builtin_add_overflow(ns, (int64_t)time->tv_nsec, &ns))
-        return time->tv_sec < 0 ? INT64_MIN : INT64_MAX;
-    return ns;
-}
-
-/* Nanoseconds count upwards from their second, also before 1970. */
-static struct timespec from_ns(int64_t ns)
-{
-    int64_t seconds = ns / NS_PER_SECOND, rest = ns % NS_PER_SECOND;
-    if (rest < 0) {
-        seconds--;
-        rest += NS_PER_SECOND;
-    }
-    return (struct timespec){.tv_sec = seconds, .tv_nsec = rest};
-}
-
 static void describe(struct guest_file *f, const struct stat *st)
 {
     *f = (struct guest_file){
         .mode = st->st_mode,
         .size = (uint64_t)st->st_size,
-        .mtime_ns = to_ns(&st->st_mtim),
-        .ctime_ns = to_ns(&st->st_ctim),
+        .mtime_ns = tree_to_ns(&st->st_mtim),
+        .ctime_ns = tree_to_ns(&st->st_ctim),
     };
 }
 
@@ -128,7 +107,7 @@ static int put_file(int root, int in, const struct guest_file *f, const char *pa
             error = errno;
         left -= want;
     }
-    const struct timespec time = from_ns(f->mtime_ns);
+    const struct timespec time = tree_from_ns(f->mtime_ns);
     const struct timespec times[2] = {time, time};
     if (!error && futimens(fd, times) < 0)
         error = errno;
@@ -289,6 +268,10 @@ static int serve(const struct guest_message *m, int root, int in_fd, int out_fd)
         return list(root, out_fd, m->since_ns, GLANCE_MAX);
     case GUEST_FILES_GET:
         return get(root, in_fd, out_fd);
+    case GUEST_FILES_PACK:
+        return init_pack(root, out_fd);
+    case GUEST_FILES_UNPACK:
+        return init_unpack(root, in_fd);
     case GUEST_FILES_SAVE:
     case GUEST_FILES_RESTORE:
     case GUEST_FILES_FORGET:

@@ -32,5 +32,9 @@ bool init_has_others(const int32_t *keep, size_t count);
 /* Copies of the workspace `root`: save, restore, forget. Part of the files worker. */
 int init_snapshot(const struct guest_message *m, int root);
 
+/* The whole workspace `root` into a pipe, and out of one into an empty workspace; the same. */
+int init_pack(int root, int out);
+int init_unpack(int root, int in);
+
 /* The files worker: runs in a fork of init (but for a ..._NOW) and answers 0 or an errno. */
 int init_files(const struct guest_message *m, int in_fd, int out_fd);

@@ -125,7 +125,8 @@ static void start_worker(struct init *in, const struct guest_message *m, const i
         tell_value(GUEST_FILES_DONE, init_files(m, fds[0], fds[1]));
         return;
     }
-    if (m->value == GUEST_FILES_SAVE && !in->worker && !is_alone(in)) {
+    bool is_copy = m->value == GUEST_FILES_SAVE || m->value == GUEST_FILES_PACK;
+    if (is_copy && !in->worker && !is_alone(in)) {
         tell_value(GUEST_FILES_DONE, ECHILD);
         return;
     }

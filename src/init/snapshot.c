@@ -13,7 +13,6 @@
  * An overlay would be quicker for large files, but landlock judges a file by the mounts above it:
  * on a mount that is made after the seal nothing may be written. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -29,6 +28,7 @@
 #include "base/macros.h"
 #include "base/scoped.h"
 #include "init/init.h"
+#include "init/tree.h"
 
 #define PLACE      "/dev/shm"
 #define FOLDER     ".cove"
@@ -53,42 +53,15 @@ static int open_beneath(int root, const char *path)
     return (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
 }
 
-/* Its owner may have taken the right to look into it, and has it back then. To change it takes
- * another: that is the owner's again when the walk is through with it. */
-static int open_dir(int at, const char *name)
-{
-    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd >= 0 || errno != EACCES || fchmodat(at, name, 0700, 0) < 0)
-        return fd;
-    return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-}
-
+/* To change a directory takes a right that is its owner's again when the walk is through with it.
+ */
 static int open_to_change(int at, const char *name)
 {
     struct stat st;
-    int fd = open_dir(at, name);
+    int fd = tree_open_dir(at, name);
     if (fd >= 0 && fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700)
         (void)!fchmod(fd, st.st_mode | 0700);
     return fd;
-}
-
-/* Calls `visit` for each entry of the directory `fd`; stops at the first error. */
-static int each(int fd, int (*visit)(int fd, const char *name, const struct stat *st, void *ctx),
-                void *ctx)
-{
-    int error = 0, copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = copy < 0 ? NULL : fdopendir(copy);
-    if (!dir)
-        return errno;
-    for (struct dirent *e; error == 0 && (e = readdir(dir));) {
-        struct stat st;
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
-            fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-            continue; /* gone meanwhile */
-        error = visit(fd, e->d_name, &st, ctx);
-    }
-    closedir(dir);
-    return error;
 }
 
 /* --- removing -------------------------------------------------------------------------------- */
@@ -135,7 +108,7 @@ static int remove_tree(int at, const char *name)
         scoped_fd int fd = open_to_change(at, dead);
         if (fd < 0)
             continue;
-        error = each(fd, doom, &d);
+        error = tree_each(fd, doom, &d);
         if (error == 0 && unlinkat(at, dead, AT_REMOVEDIR) < 0)
             error = errno;
     }
@@ -182,21 +155,12 @@ static int copy_data(int in, int out, const struct stat *st)
     return is_sparse ? copy_sparse(in, out, st->st_size) : copy_bytes(in, out, st->st_size);
 }
 
-static int open_file(int at, const char *name, mode_t mode)
-{
-    int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOATIME | O_CLOEXEC;
-    int fd = openat(at, name, flags);
-    if (fd >= 0 || errno != EACCES || fchmodat(at, name, (mode & 07777) | 0400, 0) < 0)
-        return fd;
-    return openat(at, name, flags);
-}
-
 /* `access` becomes the time of access of what is written. */
 static int copy_file(int from, int to, const char *name, const struct stat *seen,
                      const struct timespec *access)
 {
     struct stat st;
-    scoped_fd int in = open_file(from, name, seen->st_mode);
+    scoped_fd int in = tree_open_file(from, name, seen->st_mode);
     if (in < 0 || fstat(in, &st) < 0)
         return errno;
     if (!S_ISREG(st.st_mode))
@@ -220,15 +184,6 @@ static int copy_link(int from, int to, const char *name)
         return errno;
     target[n] = '\0';
     return symlinkat(target, to, name) < 0 ? errno : 0;
-}
-
-static int finish_dir(int at, const char *name, const struct stat *st)
-{
-    const struct timespec times[2] = {st->st_atim, st->st_mtim};
-    if (fchmodat(at, name, (st->st_mode & 07777) | 0500, 0) < 0 ||
-        utimensat(at, name, times, AT_SYMLINK_NOFOLLOW) < 0)
-        return errno;
-    return 0;
 }
 
 /* --- save ------------------------------------------------------------------------------------ */
@@ -265,14 +220,14 @@ static int save_dir(int from, const char *name, const struct stat *st, const str
         return ELOOP;
     if (mkdirat(p->other, name, 0700) < 0)
         return errno;
-    scoped_fd int in = open_dir(from, name);
-    scoped_fd int out = open_dir(p->other, name);
-    scoped_fd int base = p->base < 0 ? -1 : open_dir(p->base, name);
+    scoped_fd int in = tree_open_dir(from, name);
+    scoped_fd int out = tree_open_dir(p->other, name);
+    scoped_fd int base = p->base < 0 ? -1 : tree_open_dir(p->base, name);
     if (in < 0 || out < 0)
         return errno;
     struct pair inner = {.other = out, .base = base, .depth = p->depth + 1};
-    int error = each(in, save_entry, &inner);
-    return error ? error : finish_dir(p->other, name, st);
+    int error = tree_each(in, save_entry, &inner);
+    return error ? error : tree_finish_dir(p->other, name, st);
 }
 
 static int save_entry(int from, const char *name, const struct stat *st, void *ctx)
@@ -306,9 +261,9 @@ static int prune_entry(int at, const char *name, const struct stat *st, void *ct
     bool is_there = fstatat(p->other, name, &copy, AT_SYMLINK_NOFOLLOW) == 0;
     if (is_there && S_ISDIR(st->st_mode) && S_ISDIR(copy.st_mode) && p->depth < DEPTH_MAX) {
         scoped_fd int in = open_to_change(at, name);
-        scoped_fd int other = open_dir(p->other, name);
+        scoped_fd int other = tree_open_dir(p->other, name);
         struct pair inner = {.other = other, .base = -1, .depth = p->depth + 1};
-        return in < 0 || other < 0 ? errno : each(in, prune_entry, &inner);
+        return in < 0 || other < 0 ? errno : tree_each(in, prune_entry, &inner);
     }
     if (is_there && (is_same(st, &copy) || (S_ISLNK(st->st_mode) && S_ISLNK(copy.st_mode) &&
                                             is_same_link(at, p->other, name))))
@@ -325,11 +280,11 @@ static int fill_entry(int from, const char *name, const struct stat *st, void *c
     if (S_ISDIR(st->st_mode)) {
         if (!is_there && mkdirat(p->other, name, 0700) < 0)
             return errno;
-        scoped_fd int in = open_dir(from, name);
-        scoped_fd int out = open_dir(p->other, name);
+        scoped_fd int in = tree_open_dir(from, name);
+        scoped_fd int out = tree_open_dir(p->other, name);
         struct pair inner = {.other = out, .base = -1, .depth = p->depth + 1};
-        int error = in < 0 || out < 0 ? errno : each(in, fill_entry, &inner);
-        return error ? error : finish_dir(p->other, name, st);
+        int error = in < 0 || out < 0 ? errno : tree_each(in, fill_entry, &inner);
+        return error ? error : tree_finish_dir(p->other, name, st);
     }
     if (is_there)
         return 0;
@@ -358,7 +313,7 @@ static int save(int root, int copies, const char *name, const char *base_name)
     scoped_fd int copy = open_beneath(copies, name);
     scoped_fd int base = open_beneath(copies, base_name);
     struct pair p = {.other = copy, .base = base};
-    int error = copy < 0 || fstat(root, &st) < 0 ? errno : each(root, save_entry, &p);
+    int error = copy < 0 || fstat(root, &st) < 0 ? errno : tree_each(root, save_entry, &p);
     if (error == 0 && fchmod(copy, (st.st_mode & 07777) | 0700) < 0)
         error = errno;
     if (error)
@@ -373,9 +328,9 @@ static int restore(int root, int copies, const char *name)
     if (copy < 0 || fstat(copy, &st) < 0)
         return errno;
     struct pair pruned = {.other = copy, .base = -1}, filled = {.other = root, .base = -1};
-    int error = each(root, prune_entry, &pruned);
+    int error = tree_each(root, prune_entry, &pruned);
     if (error == 0)
-        error = each(copy, fill_entry, &filled);
+        error = tree_each(copy, fill_entry, &filled);
     if (error == 0 && fchmod(root, st.st_mode & 07777) < 0)
         error = errno;
     return error;

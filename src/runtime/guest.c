@@ -151,6 +151,12 @@ void guest_snapshot(struct guest *g, enum guest_files_op op, uint32_t number, ui
                  NULL, 0);
 }
 
+void guest_pack(struct guest *g, enum guest_files_op op, int fd)
+{
+    const int fds[2] = {fd, fd};
+    send_keeping(g, (struct guest_message){.verb = GUEST_FILES, .value = (int32_t)op}, fds, 2);
+}
+
 void guest_forget(struct guest *g, uint32_t number, int32_t pid, int32_t other)
 {
     const struct guest_message m = {.verb = GUEST_FILES,

@@ -53,6 +53,10 @@ void guest_kill_and_tell(struct guest *guest);
 /* GUEST_FILES_SAVE or _RESTORE of the copy `number`; GUEST_FILES_DONE follows. */
 void guest_snapshot(struct guest *guest, enum guest_files_op op, uint32_t number, uint32_t base);
 
+/* GUEST_FILES_PACK or _UNPACK through that fd, which stays the caller's; GUEST_FILES_DONE follows.
+ */
+void guest_pack(struct guest *guest, enum guest_files_op op, int fd);
+
 /* GUEST_FILES_FORGET, and the end of two processes that belong to it; 0: none. */
 void guest_forget(struct guest *guest, uint32_t number, int32_t pid, int32_t other);
 

@@ -25,6 +25,7 @@
 #include "box/memwatch.h"
 #include "box/probe.h"
 #include "box/relro.h"
+#include "spawner/apart.h"
 #include "spawner/cull.h"
 #include "spawner/roster.h"
 #include "spawner/serve.h"
@@ -33,6 +34,7 @@
 
 #define REMOVE_RETRY_MS 2
 #define MEMWATCH_MS     10
+#define APARTS_MAX      16
 #define EXIT_MISUSE     64
 #define EXIT_ALONE      69 /* no client came within the grace time, or it would be of no use */
 #define LAST_WORDS_MAX  4096
@@ -52,6 +54,8 @@ struct spawner {
     struct roster roster;
     struct zygote *zygotes;
     size_t zygote_count;
+    struct apart *aparts; /* helpers under way */
+    size_t apart_count;
     struct pollfd *polls; /* grows with the number of busy sandboxes */
     size_t poll_cap;
     int fds[FD_PASS_MAX]; /* that came with the message being served; closed behind it */
@@ -77,6 +81,8 @@ static void lose_client(struct spawner *s, bool must_die)
         sb->destroy_serial = 0;
     for (struct zygote *z = s->zygotes; z; z = z->next)
         z->destroy_serial = 0;
+    for (struct apart *a = s->aparts; a; a = a->next)
+        a->serial = 0;
 }
 
 static void answer(struct spawner *s, struct spawn_message *m, const int *fds, size_t fd_count)
@@ -191,6 +197,13 @@ static void op_create(struct spawner *s, const struct spawn_message *m, struct s
     sb->channel_fd = -1;
 }
 
+static void add_zygote(struct spawner *s, struct zygote *z)
+{
+    z->next = s->zygotes;
+    s->zygotes = z;
+    s->zygote_count++;
+}
+
 static void op_zygote(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
 {
     (void)sb;
@@ -201,11 +214,38 @@ static void op_zygote(struct spawner *s, const struct spawn_message *m, struct s
         return;
     }
     s->fd_count = 0; /* they are the zygote's now */
-    z->next = s->zygotes;
-    s->zygotes = z;
-    s->zygote_count++;
+    add_zygote(s, z);
     struct spawn_message reply = reply_to(m->serial, SPAWN_ZYGOTE, z->id);
     answer(s, &reply, NULL, 0);
+}
+
+static void op_brood(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
+{
+    (void)sb;
+    struct zygote *z, *from = find_zygote(s, m->brood.zygote);
+    struct spawn_failure failure = no_zygote;
+    if (!from || zygote_start_brood(&z, from, &s->host, &failure) < 0) {
+        answer_failure(s, m->serial, SPAWN_BROOD, &failure);
+        return;
+    }
+    add_zygote(s, z);
+    struct spawn_message reply = reply_to(m->serial, SPAWN_BROOD, z->id);
+    answer(s, &reply, NULL, 0);
+}
+
+static void op_apart(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
+{
+    struct apart *a;
+    struct spawn_failure failure = {
+        .code = ERROR_LIMIT, .layer = -1, .step = "too many looks at a time"};
+    if (s->apart_count == APARTS_MAX || apart_start(&a, sb, &s->roster, &failure) < 0) {
+        answer_failure(s, m->serial, SPAWN_APART, &failure);
+        return;
+    }
+    a->serial = m->serial;
+    a->next = s->aparts;
+    s->aparts = a;
+    s->apart_count++;
 }
 
 static void op_stats(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
@@ -377,6 +417,8 @@ static const struct spawn_op ops[SPAWN_VERB_COUNT] = {
     [SPAWN_KEEP] = {PHASE_READY, sizeof(struct spawn_keep), true, 0, op_keep},
     [SPAWN_LIST] = {PHASE_READY, sizeof(struct spawn_list), false, 0, op_list},
     [SPAWN_TAKE] = {PHASE_READY, 0, true, 0, op_take},
+    [SPAWN_BROOD] = {PHASE_READY, sizeof(struct spawn_brood), false, 0, op_brood},
+    [SPAWN_APART] = {PHASE_READY, 0, true, 0, op_apart},
 };
 
 static bool is_zero(const uint8_t *bytes, size_t len)
@@ -450,6 +492,10 @@ static bool is_known(const struct spawner *s, pid_t pid)
         return true;
     for (const struct zygote *z = s->zygotes; z; z = z->next) {
         if (z->process.pid == pid || z->shell->child.pid == pid)
+            return true;
+    }
+    for (const struct apart *a = s->aparts; a; a = a->next) {
+        if (a->pid == pid)
             return true;
     }
     return false;
@@ -534,6 +580,23 @@ static void on_zygote(struct spawner *s, struct zygote *z, const struct pollfd *
         tell_zygote_end(s, z);
         break;
     }
+}
+
+/* A helper has ended; its slot in the list is *at. */
+static void on_apart(struct spawner *s, struct apart **at)
+{
+    struct apart *a = *at;
+    struct spawn_failure failure;
+    struct spawn_message m = reply_to(a->serial, SPAWN_APART, a->sandbox);
+    *at = a->next;
+    s->apart_count--;
+    bool is_apart = apart_finish(a, &s->roster, &failure) == 0;
+    if (m.serial == 0)
+        return; /* who asked is gone */
+    if (is_apart)
+        answer(s, &m, NULL, 0);
+    else
+        answer_failure(s, m.serial, SPAWN_APART, &failure);
 }
 
 /* --- the loop -------------------------------------------------------------------------------- */
@@ -637,7 +700,7 @@ static int next_timeout_ms(const struct spawner *s)
     if (s->roster.deadline_ns != INT64_MAX)
         wait = MIN(wait, MAX((s->roster.deadline_ns - now) / 1000000 + 1, 0));
     for (const struct sandbox *sb = s->roster.busy; sb; sb = sb->next) {
-        if (sb->state == SANDBOX_ENDING && sb->is_reaped)
+        if (sb->state == SANDBOX_ENDING && sb->is_reaped && !sb->is_held)
             wait = MIN(wait, REMOVE_RETRY_MS);
         else if (sb->state == SANDBOX_LIVE && !sb->plan.has_memory_cgroup)
             wait = MIN(wait, MEMWATCH_MS);
@@ -725,7 +788,8 @@ enum { POLL_CLIENT, POLL_SIGNALS, POLL_SERVED, POLL_RESTING, POLL_OTHERS };
 
 static size_t fill_polls(struct spawner *s, int signal_fd)
 {
-    size_t needed = POLL_OTHERS + s->zygote_count * ZYGOTE_POLLS + s->roster.busy_count;
+    size_t needed =
+        POLL_OTHERS + s->apart_count + s->zygote_count * ZYGOTE_POLLS + s->roster.busy_count;
     size_t n = POLL_OTHERS;
     if (s->poll_cap < needed) {
         s->poll_cap = 2 * needed;
@@ -736,6 +800,8 @@ static size_t fill_polls(struct spawner *s, int signal_fd)
     s->polls[POLL_SIGNALS] = (struct pollfd){.fd = signal_fd, .events = POLLIN};
     s->polls[POLL_SERVED] = (struct pollfd){.fd = s->serve.pid_fd, .events = POLLIN};
     s->polls[POLL_RESTING] = (struct pollfd){.fd = s->roster.epoll_fd, .events = POLLIN};
+    for (const struct apart *a = s->aparts; a; a = a->next)
+        s->polls[n++] = (struct pollfd){.fd = a->pid_fd, .events = POLLIN};
     for (struct zygote *z = s->zygotes; z; z = z->next, n += ZYGOTE_POLLS)
         zygote_get_polls(z, &s->polls[n]);
     for (struct sandbox *sb = s->roster.busy; sb; sb = sb->next) {
@@ -750,6 +816,12 @@ static size_t fill_polls(struct spawner *s, int signal_fd)
 static void serve_busy(struct spawner *s)
 {
     size_t i = POLL_OTHERS;
+    for (struct apart **at = &s->aparts; *at; i++) {
+        if (s->polls[i].revents)
+            on_apart(s, at);
+        else
+            at = &(*at)->next;
+    }
     for (struct zygote *z = s->zygotes; z; z = z->next, i += ZYGOTE_POLLS)
         on_zygote(s, z, &s->polls[i]);
     for (struct sandbox *sb = s->roster.busy, *next; sb; sb = next, i++) {
@@ -918,7 +990,7 @@ static int serve(struct spawner *s, const struct options *options, char **argume
         s->is_stopping = s->is_alone = true;
     }
     roster_init(&s->roster);
-    while (!s->is_stopping || s->roster.busy || s->roster.resting || s->zygotes)
+    while (!s->is_stopping || s->roster.busy || s->roster.resting || s->zygotes || s->aparts)
         turn(s, signals);
     roster_release(&s->roster);
     serve_close(&s->serve);

@@ -71,6 +71,16 @@ const struct sandbox *roster_next(const struct roster *roster, uint64_t after)
     return best;
 }
 
+struct sandbox *roster_first(const struct roster *roster)
+{
+    return roster->busy ? roster->busy : roster->resting;
+}
+
+struct sandbox *roster_after(const struct roster *roster, const struct sandbox *sb)
+{
+    return sb->next || sb->is_resting ? sb->next : roster->resting;
+}
+
 bool roster_has_pid(const struct roster *r, pid_t pid)
 {
     return holds_pid(r->busy, pid) || holds_pid(r->resting, pid);
@@ -203,6 +213,15 @@ void roster_check_deadlines(struct roster *r, int64_t now, void (*over)(struct s
     }
 }
 
+static bool is_needed(const struct roster *r, const struct sandbox *sb)
+{
+    for (const struct sandbox *k = roster_first(r); sb->brood && k; k = roster_after(r, k)) {
+        if (k->brood == sb->brood && !k->is_reaped)
+            return true;
+    }
+    return false;
+}
+
 void roster_remove_ended(struct roster *r, struct host *host,
                          void (*gone)(void *ctx, uint64_t id, uint32_t serial,
                                       const struct spawn_stats *last),
@@ -216,6 +235,14 @@ void roster_remove_ended(struct roster *r, struct host *host,
         bool is_ended = sb->state == SANDBOX_ENDING && sb->is_reaped;
         if (is_ended)
             forget_id(r, sb); /* nobody finds one that ends, anyway */
+        sb->is_held = is_ended && is_needed(r, sb);
+        if (sb->is_held) {
+            sandbox_empty(sb);
+            sb->destroy_serial = 0;
+            gone(ctx, id, serial, &last);
+            at = &sb->next;
+            continue;
+        }
         if (is_ended && sandbox_try_remove(sb, host)) {
             *at = next;
             r->busy_count--;

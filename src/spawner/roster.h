@@ -30,6 +30,9 @@ void roster_add(struct roster *roster, struct sandbox *sb);
 struct sandbox *roster_find(const struct roster *roster, uint64_t id);
 /* The one with the lowest id above `after` that is not ending, or NULL. */
 const struct sandbox *roster_next(const struct roster *roster, uint64_t after);
+/* All of them, one after the other; none may come, go or change its state meanwhile. */
+struct sandbox *roster_first(const struct roster *roster);
+struct sandbox *roster_after(const struct roster *roster, const struct sandbox *sb);
 bool roster_has_pid(const struct roster *roster, pid_t pid);
 
 /* Something has happened to it: from now on it may rest, or no longer. */
@@ -43,7 +46,9 @@ size_t roster_exits(struct roster *roster, struct sandbox *out[ROSTER_EXITS]);
 void roster_check_deadlines(struct roster *roster, int64_t now_ns,
                             void (*over)(struct sandbox *sb));
 
-/* Tries to remove each that is to be removed; calls `gone` with what is known of it then. */
+/* Tries to remove each that is to be removed; calls `gone` with what is known of it then. One whose
+ * memory its forks still have keeps its group, with nobody in it, as long as one of them lives:
+ * else they would hold memory that no limit counts. It is told as gone, all the same. */
 void roster_remove_ended(struct roster *roster, struct host *host,
                          void (*gone)(void *ctx, uint64_t id, uint32_t serial,
                                       const struct spawn_stats *last),

@@ -124,6 +124,7 @@ static void fill_plan(struct sandbox *sb, const struct host *host, const struct 
     plan->filter = host->filter;
     plan->filter_len = host->filter_len;
     plan->init_fd = host->init_fd;
+    plan->gate_fd = -1;
     plan->has_memory_cgroup = cgroup_tree_has(sb->tree, CGROUP_MEMORY);
     plan->has_pids_cgroup = cgroup_tree_has(sb->tree, CGROUP_PIDS);
 }
@@ -501,6 +502,12 @@ void sandbox_on_exit(struct sandbox *sb)
     sb->is_reaped = true;
     if (sb->state == SANDBOX_LIVE)
         sb->state = SANDBOX_OVER;
+}
+
+void sandbox_empty(struct sandbox *sb)
+{
+    close_fd(&sb->root.storage_fd);
+    close_fd(&sb->control_fd);
 }
 
 bool sandbox_try_remove(struct sandbox *sb, struct host *host)

@@ -30,12 +30,14 @@ struct sandbox {
     struct cgroup cgroup;
     struct cgroup_tree nest; /* of a shell: where it and the sandboxes of its zygote stand */
     struct sandbox *shell;   /* of the zygote that makes it, or NULL */
+    uint64_t brood;          /* with whose other sandboxes it had its memory in common, or 0 */
     unsigned made_count;     /* of a shell: sandboxes that still live in its pid namespace */
     unsigned busy_count;     /* of a shell: those that its zygote is still working on */
     struct seal_plan plan;
     struct rootfs root; /* the image's mount until it is sealed; the storage's to the end */
     struct seal_child child;
     bool is_reaped;
+    bool is_held; /* it is over, and its group stays for what its forks share with it */
     uint32_t layers;
     int control_fd; /* the host's end: goes to the client, and a copy stays */
     int channel_fd; /* the host's end of the channel to a kernel; goes to the client */
@@ -97,6 +99,9 @@ MUST_CHECK int sandbox_freeze(struct sandbox *sb, bool is_frozen, struct spawn_f
 void sandbox_on_exit(struct sandbox *sb);
 
 void sandbox_read_stats(struct sandbox *sb, struct spawn_stats *out);
+
+/* Lets go of all but its group and its slot; it must be reaped. */
+void sandbox_empty(struct sandbox *sb);
 
 /* One try to remove what is left; true when all of it is gone and `sb` was freed. */
 bool sandbox_try_remove(struct sandbox *sb, struct host *host);

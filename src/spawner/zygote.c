@@ -11,11 +11,15 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/memory.h"
 #include "base/scoped.h"
 #include "box/seal_zygote.h"
+#include "wire/zygote.h"
 
 #define START_LIMIT_NS (120 * 1000000000ll) /* for all that it imports */
+#define BROOD_LIMIT_NS                                                                             \
+    (30 * 1000000000ll) /* of the life of a brood: it makes what it shall, and ends */
 
 static int fail(struct spawn_failure *failure, enum error_code code, int sys_errno,
                 const char *step)
@@ -52,6 +56,36 @@ int zygote_start(struct zygote **out, struct host *host, const struct spawn_crea
         .deadline_ns = MIN(clock_now_ns() + START_LIMIT_NS, shell->deadline_ns),
     };
     memcpy(z->image, r->image, sizeof(z->image));
+    *out = z;
+    return 0;
+}
+
+int zygote_start_brood(struct zygote **out, struct zygote *from, struct host *host,
+                       struct spawn_failure *failure)
+{
+    struct error err;
+    const struct zygote_request request = {.flags = ZYGOTE_BROOD};
+    scoped_fd int ours = -1;
+    scoped_fd int theirs = -1;
+    if (from->state != ZYGOTE_READY || from->is_brood)
+        return fail(failure, ERROR_UNAVAILABLE, 0, "the zygote is not ready");
+    if (seal_open_report(&ours, &theirs, &err) < 0)
+        return fail(failure, err.code, err.sys_errno, err.msg);
+    if (fd_send(from->process.report_fd, &request, sizeof(request), &theirs, 1) < 0)
+        return fail(failure, ERROR_UNAVAILABLE, errno, "ask the zygote");
+    struct zygote *z = xcalloc(1, sizeof(*z));
+    *z = (struct zygote){
+        .id = host->next_id++,
+        .state = ZYGOTE_STARTING,
+        .shell = from->shell,
+        .is_brood = true,
+        .process = {.pid_fd = -1, .report_fd = take_fd(&ours)},
+        .is_reaped = true,
+        .fds = {-1, -1, -1},
+        .deadline_ns = clock_now_ns() + BROOD_LIMIT_NS,
+    };
+    memcpy(z->image, from->image, sizeof(z->image));
+    z->shell->made_count++; /* which keeps the shell */
     *out = z;
     return 0;
 }
@@ -120,7 +154,7 @@ static enum zygote_news on_word(struct zygote *z, struct host *host, struct spaw
         fail(failure, ERROR_ISOLATION, err.sys_errno, err.msg);
     } else if (is_word && report.event == SEAL_READY && z->state == ZYGOTE_STARTING) {
         z->state = ZYGOTE_READY;
-        z->deadline_ns = z->shell->deadline_ns;
+        z->deadline_ns = z->is_brood ? z->deadline_ns : z->shell->deadline_ns;
         return ZYGOTE_IS_READY;
     } else if (is_word && report.event == SEAL_FAILED) {
         report.step[sizeof(report.step) - 1] = '\0';
@@ -142,7 +176,9 @@ void zygote_get_polls(const struct zygote *z, struct pollfd polls[ZYGOTE_POLLS])
     int second = z->process.report_fd >= 0 ? z->process.report_fd : z->process.pid_fd;
     if (z->process.report_fd < 0 && z->is_reaped)
         second = -1;
-    polls[0] = (struct pollfd){.fd = z->shell->is_reaped ? -1 : first, .events = POLLIN};
+    if (z->shell->is_reaped || z->is_brood) /* the shell is its zygote's to look after */
+        first = -1;
+    polls[0] = (struct pollfd){.fd = first, .events = POLLIN};
     polls[1] = (struct pollfd){.fd = second, .events = POLLIN};
 }
 
@@ -206,6 +242,7 @@ int zygote_create(struct sandbox **out, struct zygote *z, struct host *host,
         return -1;
     }
     z->last = *r;
+    sb->brood = z->is_brood ? z->id : 0;
     *out = sb;
     return 0;
 }
@@ -214,7 +251,8 @@ int zygote_create(struct sandbox **out, struct zygote *z, struct host *host,
 void zygote_refill(struct zygote *z, struct host *host)
 {
     struct spawn_failure failure;
-    if (z->state != ZYGOTE_READY || z->spare || z->shell->busy_count > 0 || !z->last.zygote)
+    if (z->state != ZYGOTE_READY || z->is_brood || z->spare || z->shell->busy_count > 0 ||
+        !z->last.zygote)
         return;
     if (sandbox_prepare_warm(&z->spare, host, &z->last, z->shell, z->process.report_fd, &failure) <
         0)
@@ -234,12 +272,25 @@ void zygote_end(struct zygote *z)
 
 bool zygote_is_closing(const struct zygote *z)
 {
-    return z->state == ZYGOTE_ENDING && z->shell->state == SANDBOX_ENDING;
+    return z->state == ZYGOTE_ENDING && !z->is_brood && z->shell->state == SANDBOX_ENDING;
+}
+
+static void free_zygote(struct zygote *z)
+{
+    close_fd(&z->process.pid_fd);
+    free(z);
 }
 
 bool zygote_try_remove(struct zygote *z, struct host *host)
 {
-    if (z->state != ZYGOTE_ENDING || !z->is_reaped || z->shell->made_count > 0)
+    if (z->state != ZYGOTE_ENDING || !z->is_reaped)
+        return false;
+    if (z->is_brood) {
+        z->shell->made_count--;
+        free_zygote(z);
+        return true;
+    }
+    if (z->shell->made_count > 0)
         return false;
     if (!z->shell->is_reaped) {
         if (z->shell->state != SANDBOX_ENDING)
@@ -249,7 +300,6 @@ bool zygote_try_remove(struct zygote *z, struct host *host)
     }
     if (!sandbox_try_remove(z->shell, host))
         return false;
-    close_fd(&z->process.pid_fd);
-    free(z);
+    free_zygote(z);
     return true;
 }

@@ -29,6 +29,7 @@ struct zygote {
     enum zygote_state state;
     uint8_t image[SPAWN_DIGEST_BYTES];
     struct sandbox *shell;
+    bool is_brood; /* a copy of a zygote, in whose shell it lives */
     struct seal_child process;
     bool is_reaped;            /* also before it was born */
     int fds[SPAWN_ZYGOTE_FDS]; /* the client's, until it has started */
@@ -41,6 +42,10 @@ struct zygote {
 /* On success the fds are taken, otherwise they stay the caller's and *failure says why. */
 MUST_CHECK int zygote_start(struct zygote **out, struct host *host, const struct spawn_create *r,
                             const int fds[SPAWN_ZYGOTE_FDS], struct spawn_failure *failure);
+
+/* Has a zygote copy itself. What the copy makes shares one memory; see box/seal_warm.h. */
+MUST_CHECK int zygote_start_brood(struct zygote **out, struct zygote *from, struct host *host,
+                                  struct spawn_failure *failure);
 
 /* Fills the fds to wait for; -1: nothing. */
 void zygote_get_polls(const struct zygote *z, struct pollfd polls[ZYGOTE_POLLS]);

@@ -47,6 +47,8 @@ enum guest_files_op {
     GUEST_FILES_LIST_NOW, /* the same into a memory file: init does it without a fork, and answers
                            * E2BIG when there is more than a glance can see */
     GUEST_FILES_GET,      /* `in` brings entries that name files, `out` gets them with content */
+    GUEST_FILES_PACK,     /* `out` gets the whole workspace; strings and ECHILD as of SAVE */
+    GUEST_FILES_UNPACK,   /* `in` brings that, into an empty workspace */
     GUEST_FILES_SAVE, /* copies the workspace beside it. argc: the copy's number, a new one; envc:
                        * that of the copy which it was saved to or restored from last, 0: none.
                        * Strings: as of GUEST_KILL. ECHILD: there are more processes than those and

@@ -27,6 +27,8 @@ enum kernel_frame_type {
     KERNEL_SYNC,       /* say SYNCED, and again what was not acknowledged */
     KERNEL_CHECKPOINT, /* make a copy of yourself; fds: the copy's channel, and a program that may
                         * help to make it -> REPLY */
+    KERNEL_FORK,       /* stand still, so that an heir can fork you; fds: the gate, and the program
+                        * -> REPLY, when the gate is open again */
 
     /* from the kernel */
     KERNEL_READY = 64, /* JSON: protocol, language, version */
@@ -55,6 +57,17 @@ struct kernel_copy_answer {
     int32_t pid; /* of the kernel, inside; -errno: there is none. 0: this is about the spare */
     int32_t spare;
 };
+
+/* Where a kernel stands while an heir forks it, in memory that both share. The heir is told
+ * KERNEL_COPY_BEAR, as a copy is, answers like one, and ends. */
+struct kernel_fork_point {
+    void *resume[5];     /* __builtin_setjmp() */
+    volatile int is_set; /* the kernel stands there now */
+    int channel_fd;      /* in the fork: its channel */
+};
+
+#define KERNEL_GATE_STANDS 's' /* from the kernel */
+#define KERNEL_GATE_OPEN   'o' /* to the kernel; the end of the gate says the same */
 
 /* Little-endian, in front of every body. */
 struct kernel_frame {

@@ -47,10 +47,16 @@ enum spawn_verb {
                    * none of them can do anything any more. Faster than pid 1 itself, which has to
                    * share the sandbox's time with what it kills. What was frozen is thawed */
     /* For a client that the spawner starts again when it dies; refused to any other. */
-    SPAWN_KEEP, /* label the sandbox, and hold copies of these fds (pipes, unix sockets, memory
-                 * files) in one of its slots, in place of those before; they are never read */
-    SPAWN_LIST, /* the sandbox or zygote with the lowest number above `after`; 0: there is none */
-    SPAWN_TAKE, /* the control socket of a sandbox and copies of all that is kept for it */
+    SPAWN_KEEP,  /* label the sandbox, and hold copies of these fds (pipes, unix sockets, memory
+                  * files) in one of its slots, in place of those before; they are never read */
+    SPAWN_LIST,  /* the sandbox or zygote with the lowest number above `after`; 0: there is none */
+    SPAWN_TAKE,  /* the control socket of a sandbox and copies of all that is kept for it */
+    SPAWN_BROOD, /* copy a zygote; the copy's number is the answer, and it is named like a zygote.
+                  * What it makes has one memory in common: the first sandbox's kernel runs as soon
+                  * as the brood is destroyed, the others are heirs that can become forks of it.
+                  * SPAWN_SEALED follows */
+    SPAWN_APART, /* of a brood's sandbox: does no process of it share memory with one of the others?
+                  * A failure says that it does, or that nobody can tell */
     SPAWN_VERB_COUNT
 };
 
@@ -99,6 +105,10 @@ struct spawn_create {
 struct spawn_cull {
     uint32_t count;
     int32_t keep[SPAWN_CULL_MAX]; /* pids inside; behind `count` of them, all zero */
+};
+
+struct spawn_brood {
+    uint64_t zygote;
 };
 
 struct spawn_sealed {
@@ -176,6 +186,7 @@ struct spawn_message {
         struct spawn_hello_reply hello_reply;
         struct spawn_create create;
         struct spawn_cull cull;
+        struct spawn_brood brood;
         struct spawn_sealed sealed;
         struct spawn_stats stats;
         struct spawn_probe_reply probe;

@@ -32,6 +32,8 @@ enum zygote_flags {
     ZYGOTE_MEMORY_CGROUP = 1 << 3,
     ZYGOTE_PIDS_CGROUP = 1 << 4,
     ZYGOTE_INTO_CGROUP = 1 << 5, /* there is a version 2 group to clone into */
+    ZYGOTE_BROOD = 1 << 6, /* alone: make no sandbox, copy yourself. One fd: the copy's socket,
+                            * on which it takes requests like these */
 };
 
 /* With the fds: report socket, control socket of cove-init, channel of the kernel, the version 2

@@ -13,23 +13,25 @@ from session_cases import CASES, SessionCase
 FLOODS_KB = 4 * PEAK_LIMIT_KB  # what one answer may have, kept and written as JSON
 
 
-def requests(case: SessionCase) -> bytes:
-    """The attack, then a reset, and something that must work."""
+def requests(case: SessionCase, is_fork: bool) -> bytes:
+    """The attack, then a reset, and something that must work; all but the beginning in a fork, if it shall be one."""
     begin = "\n".join((harness.PROGRAMS / name).read_text() for name in ("guard.py", "forge.py"))
-    wanted = [{"op": "execute", "code": begin}, {"op": "execute", "code": case.code, "timeout": case.timeout}]
+    where = {"session": 1} if is_fork else {}
+    wanted = [{"op": "execute", "code": begin}] + [{"op": "fork"}] * is_fork
+    wanted += [{"op": "execute", "code": case.code, "timeout": case.timeout} | where]
     if case.stdin:
-        wanted[1]["stdin"] = case.stdin
-    wanted += [{"op": "reset"}, {"op": "execute", "code": "print('alive')"}]
+        wanted[-1]["stdin"] = case.stdin
+    wanted += [{"op": "reset"} | where, {"op": "execute", "code": "print('alive')"} | where]
     return b"".join(json.dumps(request).encode() + b"\n" for request in wanted)
 
 
-def attack(bench, case: SessionCase) -> tuple[harness.Run, list[dict]]:
-    argv = [*bench.cove.mode.prefix(), str(bench.cove.program), "repl", "--json"]
+def attack(bench, case: SessionCase, is_fork: bool = False) -> tuple[harness.Run, list[dict]]:
+    argv = [*bench.cove.mode.prefix(), str(bench.cove.program), "repl", "--json", *["--forks", "1"] * is_fork]
     for key, value in bench.doors.environment().items():
         argv += ["--env", f"{key}={value}"]
     running = bench.cove.start(argv, "open")
     try:
-        running.input.write(requests(case))
+        running.input.write(requests(case, is_fork))
         running.input.close()
     except BrokenPipeError:
         pass  # said by the answers that are missing
@@ -51,10 +53,24 @@ def check_answers(case: SessionCase, answers: list[dict]) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_hostile_session(case: SessionCase, bench):
+    try_attack(case, bench, False)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_hostile_fork(case: SessionCase, bench):
+    """The same in a fork of the session: it is sealed like any other."""
+    if bench.cove.mode.prefix():
+        pytest.skip("forks need cgroups that can be frozen, and so root")
+    try_attack(case, bench, True)
+
+
+def try_attack(case: SessionCase, bench, is_fork: bool) -> None:
     base = take_baseline(bench)
-    run, answers = attack(bench, case)
+    run, answers = attack(bench, case, is_fork)
     try:
         assert not run.hung and run.exit_code == 0
+        if is_fork:
+            assert answers.pop(2)["session"]["state"] == "ready"
         check_answers(case, answers)
         assert_invariants(base, hits=bench.doors.take_hits())
         found = check_secrets([bench.doors.secret, bench.doors.env_secret], run.places())

@@ -21,8 +21,8 @@ pytestmark = pytest.mark.skipif(not covetest.IS_ROOT, reason="uids of their own 
 VERSION, MESSAGE, HEADER = 1, 256, struct.Struct("<IHHQQ")
 BODY = MESSAGE - HEADER.size
 (HELLO, CREATE, STATS, KILL, DESTROY, PROBE, PING, EXITED, SEALED, ZYGOTE, FREEZE, THAW, CULL, KEEP, LIST,
- TAKE) = range(1, 17)
-VERBS = 17
+ TAKE, BROOD, APART) = range(1, 19)
+VERBS = 19
 REPLY, FAILED = 1, 2
 ALLOW_DEGRADED, UNCOUNTED = 1, 2
 LIMITS = ("memory_bytes", "disk_bytes", "inodes", "cpu_milli", "pids", "open_files", "lifetime_ms")
@@ -727,11 +727,11 @@ def random_message(dice, digest, sandbox):
     kind = dice.random()
     if kind < 0.02:
         return dice.randbytes(dice.choice([1, 24, 255, MESSAGE, MESSAGE, 257, 5000]))
-    verb = dice.choice([STATS, KILL, DESTROY, PING, CREATE] * 5 + [FREEZE, THAW, CULL, KEEP, LIST, TAKE] * 2 +
+    verb = dice.choice([STATS, KILL, DESTROY, PING, CREATE] * 5 + [FREEZE, THAW, CULL, KEEP, LIST, TAKE, BROOD, APART] * 2 +
                        [PROBE, HELLO, dice.randrange(VERBS + 2)])
     flags = dice.choice([0] * 30 + [dice.getrandbits(16)])
     serial = dice.choice([0] + [dice.getrandbits(32) or 1] * 30)
-    names = verb in (STATS, KILL, DESTROY, FREEZE, THAW, CULL, KEEP, TAKE)
+    names = verb in (STATS, KILL, DESTROY, FREEZE, THAW, CULL, KEEP, TAKE, APART)
     target = dice.choice([sandbox] * 4 + [dice.getrandbits(64), 0]) if names else 0
     body = b""
     if verb == CREATE:
@@ -743,7 +743,7 @@ def random_message(dice, digest, sandbox):
     elif verb == KEEP:
         body = KEEP_BODY.pack(dice.choice([0, 1, 2, 3, dice.getrandbits(32)]), dice.choice([0] * 9 + [dice.getrandbits(32)]),
                               dice.randbytes(16))
-    elif verb == LIST:
+    elif verb in (LIST, BROOD):
         body = struct.pack("<Q", dice.choice([0, sandbox, dice.getrandbits(64)]))
     elif verb == HELLO:
         body = struct.pack("<I", dice.choice([VERSION, dice.getrandbits(32)]))

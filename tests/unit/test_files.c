@@ -457,9 +457,95 @@ static void test_bad_op(void **state)
     world_close(&w);
 }
 
+/* --- pack ------------------------------------------------------------------------------------ */
+
+static void fill_tree(struct world *w)
+{
+    const struct timespec long_ago[2] = {{.tv_sec = 1}, {.tv_sec = -5, .tv_nsec = 7}};
+    touch(w, "plain", "content");
+    assert_int_equal(fchmodat(w->fd, "plain", 04640, 0), 0);
+    assert_int_equal(utimensat(w->fd, "plain", long_ago, 0), 0);
+    assert_int_equal(mkdirat(w->fd, "d", 0755), 0);
+    touch(w, "d/inner", "x");
+    assert_int_equal(symlinkat("../../etc/passwd", w->fd, "d/link"), 0);
+    assert_int_equal(mkfifoat(w->fd, "d/fifo", 0600), 0);
+    assert_int_equal(fchmodat(w->fd, "d", 0500, 0), 0);
+    scoped_fd int fd = openat(w->fd, "sparse", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    assert_true(fd >= 0 && ftruncate(fd, 1 << 30) == 0 && pwrite(fd, "!", 1, 1 << 29) == 1);
+}
+
+static void test_pack(void **state)
+{
+    (void)state;
+    struct world a, b;
+    struct stat st;
+    char target[64] = {0};
+    world_open(&a);
+    world_open(&b);
+    fill_tree(&a);
+    assert_int_equal(run(&a, GUEST_FILES_PACK), 0);
+    assert_true(a.out.len < 1 << 20); /* holes are left out */
+    strbuf_add(&b.in, a.out.data, a.out.len);
+    assert_int_equal(run(&b, GUEST_FILES_UNPACK), 0);
+    assert_content(&b, "plain", "content");
+    assert_content(&b, "d/inner", "x");
+    assert_int_equal(fstatat(b.fd, "plain", &st, 0), 0);
+    assert_int_equal(st.st_mode, S_IFREG | 04640);
+    assert_true(st.st_mtim.tv_sec == -5 && st.st_mtim.tv_nsec == 7);
+    assert_int_equal(fstatat(b.fd, "d", &st, 0), 0);
+    assert_int_equal(st.st_mode, S_IFDIR | 0500);
+    assert_true(readlinkat(b.fd, "d/link", target, sizeof(target) - 1) > 0);
+    assert_string_equal(target, "../../etc/passwd");
+    assert_int_equal(fstatat(b.fd, "d/fifo", &st, 0), 0);
+    assert_int_equal(st.st_mode, S_IFIFO | 0600);
+    assert_int_equal(fstatat(b.fd, "sparse", &st, 0), 0);
+    assert_true(st.st_size == 1 << 30 && st.st_blocks < 1 << 12);
+    world_close(&a);
+    world_close(&b);
+}
+
+static void test_unpack_cut(void **state)
+{
+    (void)state;
+    struct world a;
+    world_open(&a);
+    touch(&a, "one", "content");
+    assert_int_equal(symlinkat("target", a.fd, "two"), 0);
+    assert_int_equal(run(&a, GUEST_FILES_PACK), 0);
+    for (size_t len = 0; len < a.out.len; len++) {
+        struct world b;
+        world_open(&b);
+        strbuf_add(&b.in, a.out.data, len);
+        assert_int_equal(run(&b, GUEST_FILES_UNPACK), EPROTO);
+        world_close(&b);
+    }
+    world_close(&a);
+}
+
+/* A stream comes from another sandbox: it leads nowhere but into this one's workspace. */
+static void test_unpack_hostile(void **state)
+{
+    (void)state;
+    struct world w;
+    struct stat st;
+    world_open(&w);
+    const struct guest_file link = {.mode = S_IFLNK | 0777, .size = 2};
+    const struct guest_file file = {.mode = S_IFREG | 0644};
+    file_stream_add_entry(&w.in, &link, "out");
+    strbuf_add_str(&w.in, "..");
+    file_stream_add_entry(&w.in, &file, "out/escaped");
+    assert_true(run(&w, GUEST_FILES_UNPACK) != 0);
+    scoped_free char *escaped = xasprintf("%s/escaped", w.root);
+    assert_int_equal(lstat(escaped, &st), -1);
+    world_close(&w);
+}
+
 int main(void)
 {
     struct check check = {.count = 0};
+    check_one(&check, "a packed workspace is unpacked as it was", test_pack);
+    check_one(&check, "a packed workspace that is cut is an error at every byte", test_unpack_cut);
+    check_one(&check, "no entry is written through a link", test_unpack_hostile);
     check_one(&check, "files are put with mode and time", test_put);
     check_rows(&check, times, test_time);
     check_one(&check, "a stream that is cut is an error at every byte", test_put_cut);

@@ -1,0 +1,512 @@
+/* fork.c - sessions that can be forked, and their forks
+ *
+ * Such a session comes with heirs: sandboxes of their own, sealed when it was, in each of which a
+ * process sleeps that has the memory of the session's interpreter (see box/seal_warm.h). To fork is
+ * to let the interpreter stand still, copy its files into the heir's workspace, wake the heir,
+ * which forks, and adopt what it has borne. Nothing privileged takes part in it.
+ *
+ * Interpreter and heir are the tenant's: what they say is content. That the heir is gone when its
+ * fork is used is the word of the heir's init, and that the fork has a memory of its own is the
+ * spawner's. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/memory.h"
+#include "core/session_inside.h"
+
+#define FILES_MS  120000 /* for the workspace */
+#define ANSWER_MS 5000   /* for anything else that is waited for */
+
+static void on_ignored(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
+{
+    (void)ctx;
+    (void)m;
+    (void)fds;
+    (void)err;
+}
+
+static void destroy_one(struct session *s, uint64_t *sandbox)
+{
+    struct spawn_message m = {.verb = SPAWN_DESTROY, .sandbox = *sandbox};
+    if (*sandbox)
+        spawner_client_ask(s->spawner, &m, on_ignored, NULL);
+    *sandbox = 0;
+}
+
+static void close_fd(int *fd)
+{
+    scoped_close_fd(fd);
+    *fd = -1;
+}
+
+/* --- the family ------------------------------------------------------------------------------ */
+
+static void drop_heir(struct heir *h)
+{
+    destroy_one(h->session, &h->sandbox);
+    close_fd(&h->control_fd);
+    close_fd(&h->channel_fd);
+    h->is_sealed = false;
+}
+
+void fork_end_family(struct session *s, const char *why)
+{
+    struct family *f = &s->family;
+    for (size_t i = 0; i < f->count; i++)
+        drop_heir(&f->heirs[i]);
+    if (f->count > 0 && !f->why_none)
+        f->why_none = why;
+    destroy_one(s, &f->brood);
+}
+
+bool fork_is_owed(const struct session *s)
+{
+    bool is_owed = s->family.is_asking || s->fork.is_looking;
+    for (size_t i = 0; i < s->family.count; i++)
+        is_owed |= s->family.heirs[i].is_asked;
+    return is_owed;
+}
+
+/* The interpreter begins to run when the brood has ended: nothing that is in the making shares its
+ * memory then. */
+static void end_brood_if_done(struct session *s)
+{
+    struct family *f = &s->family;
+    if (!f->brood || !s->is_sealed)
+        return;
+    for (size_t i = 0; i < f->count; i++) {
+        if (f->heirs[i].is_asked || (f->heirs[i].sandbox && !f->heirs[i].is_sealed))
+            return;
+    }
+    destroy_one(s, &f->brood);
+}
+
+static void on_heir(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
+{
+    (void)err;
+    struct heir *h = ctx;
+    struct session *s = h->session;
+    h->is_asked = false;
+    if (m) {
+        h->sandbox = m->sandbox;
+        h->control_fd = take_fd(&fds[0]);
+        h->channel_fd = take_fd(&fds[1]);
+    }
+    if (session_is_ending(s) || s->family.why_none)
+        drop_heir(h);
+    end_brood_if_done(s);
+    session_destroy_if_due(s);
+}
+
+static void ask_all(struct session *s)
+{
+    struct family *f = &s->family;
+    struct spawn_message m = {.verb = SPAWN_CREATE};
+    session_fill_create(s->template, &m);
+    m.create.zygote = f->brood;
+    session_ask_create(s, f->brood);
+    f->count = MIN(s->template->forks, (size_t)SESSION_FORKS_MAX);
+    for (size_t i = 0; i < f->count; i++) {
+        f->heirs[i] =
+            (struct heir){.session = s, .control_fd = -1, .channel_fd = -1, .is_asked = true};
+        struct spawn_message each = m;
+        spawner_client_ask(s->spawner, &each, on_heir, &f->heirs[i]);
+    }
+}
+
+static void on_brood(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
+{
+    (void)fds;
+    struct session *s = ctx;
+    s->family.is_asking = s->is_creating = false;
+    if (m)
+        s->family.brood = m->sandbox;
+    if (session_is_ending(s)) {
+        destroy_one(s, &s->family.brood);
+        session_destroy_if_due(s);
+    } else if (!m) {
+        session_fail(s, err);
+    }
+}
+
+void fork_begin_family(struct session *s)
+{
+    struct spawn_message m = {.verb = SPAWN_BROOD, .brood = {.zygote = s->template->zygote}};
+    s->is_creating = s->family.is_asking = true;
+    spawner_client_ask(s->spawner, &m, on_brood, s);
+}
+
+static void on_brood_event(struct session *s, const struct spawn_message *m)
+{
+    struct error err;
+    bool is_sealed = m->verb == SPAWN_SEALED && !(m->flags & SPAWN_FAILED);
+    if (is_sealed) {
+        ask_all(s);
+        return;
+    }
+    s->family.brood = 0;
+    if (s->sandbox)
+        return; /* it has done its part, or the sandboxes tell what became of them */
+    if (m->flags & SPAWN_FAILED)
+        spawner_client_explain(s->spawner, m, &err);
+    else
+        error_set(&err, ERROR_UNAVAILABLE, "the warm interpreter has ended");
+    session_fail(s, &err);
+}
+
+static void on_heir_event(struct heir *h, const struct spawn_message *m)
+{
+    if (m->verb == SPAWN_SEALED && !(m->flags & SPAWN_FAILED)) {
+        h->is_sealed = true;
+        h->layers = m->sealed.layers;
+        return;
+    }
+    if (m->verb == SPAWN_SEALED)
+        h->sandbox = 0; /* the spawner removes it by itself */
+    drop_heir(h);
+}
+
+void fork_on_event(struct session *s, const struct spawn_message *m)
+{
+    struct family *f = &s->family;
+    if (f->brood && m->sandbox == f->brood)
+        on_brood_event(s, m);
+    for (size_t i = 0; i < f->count; i++) {
+        if (f->heirs[i].sandbox && m->sandbox == f->heirs[i].sandbox)
+            on_heir_event(&f->heirs[i], m);
+    }
+    end_brood_if_done(s);
+}
+
+static struct heir *take_heir(struct session *s, struct error *err)
+{
+    struct family *f = &s->family;
+    if (s->template->forks == 0 || f->count == 0) {
+        error_set(err, ERROR_UNAVAILABLE, "the session was not opened as one that can be forked");
+        error_hint(err, "a fork itself is none, and only python can be forked");
+        return NULL;
+    }
+    for (size_t i = 0; i < f->count; i++) {
+        if (f->heirs[i].is_sealed)
+            return &f->heirs[i];
+    }
+    error_set(err, f->why_none ? ERROR_UNAVAILABLE : ERROR_LIMIT,
+              "the session cannot be forked: %s",
+              f->why_none ? f->why_none : "all its forks have been made");
+    return NULL;
+}
+
+/* --- ends ------------------------------------------------------------------------------------ */
+
+/* The interpreter of the parent goes on. */
+static void open_gate(struct session *child)
+{
+    struct fork_work *w = &child->fork;
+    const char order = KERNEL_GATE_OPEN;
+    loop_watch_free(take_ptr(&w->gate_watch));
+    if (w->gate_fd >= 0)
+        (void)!fd_send(w->gate_fd, &order, 1, NULL, 0); /* closing it says the same */
+    close_fd(&w->gate_fd);
+    if (w->parent) {
+        w->parent->family.child = NULL;
+        if (w->parent->question.fn) /* and has to say so */
+            session_expect_answer(w->parent);
+    }
+    w->parent = NULL;
+}
+
+static void drop_heir_channel(struct session *child)
+{
+    loop_watch_free(take_ptr(&child->fork.heir_watch));
+    close_fd(&child->fork.heir_fd);
+}
+
+void fork_release(struct session *s)
+{
+    open_gate(s);
+    drop_heir_channel(s);
+    s->fork.step = FORK_NONE;
+}
+
+void fork_forget(struct session *s)
+{
+    struct session *child = s->family.child;
+    if (child) {
+        s->family.child = NULL;
+        child->fork.parent = NULL;
+    }
+    fork_release(s);
+    for (size_t i = 0; i < s->family.count; i++) { /* its spawner is gone */
+        close_fd(&s->family.heirs[i].control_fd);
+        close_fd(&s->family.heirs[i].channel_fd);
+    }
+}
+
+/* Half a fork is none: whatever was born is killed, with its sandbox when it is closed. */
+static void fail(struct session *child, const struct error *err)
+{
+    if (child->guest)
+        guest_kill(child->guest);
+    session_fail(child, err);
+}
+
+static void on_late(void *ctx)
+{
+    struct error err;
+    error_set(&err, ERROR_TIMEOUT, "the fork was not done in time");
+    fail(ctx, &err);
+}
+
+/* What the parent's interpreter says in the end. The fork may be long on its own then. */
+static void on_parent_answer(void *ctx, const char *body, size_t len, const struct error *err)
+{
+    (void)body;
+    (void)len;
+    struct session *parent = ctx, *child = parent->family.child;
+    struct error local;
+    if (!child)
+        return;
+    error_set(&local, ERROR_UNAVAILABLE, "the interpreter did not stand still");
+    parent->family.child = NULL;
+    child->fork.parent = NULL;
+    fail(child, err ? err : &local);
+}
+
+/* --- the steps ------------------------------------------------------------------------------- */
+
+static void finish(struct session *child)
+{
+    if (!child->fork.is_adopted || !child->fork.is_ready)
+        return;
+    fork_release(child);
+    child->newest_ns = clock_file_ns(); /* the files that came along are nobody's artifacts */
+    session_on_ready(child);
+}
+
+bool fork_on_ready(struct session *child)
+{
+    if (child->fork.step == FORK_NONE)
+        return false;
+    child->fork.is_ready = true;
+    finish(child);
+    return true;
+}
+
+static void on_heir_says(void *ctx, unsigned events)
+{
+    (void)events;
+    struct session *child = ctx;
+    struct fork_work *w = &child->fork;
+    struct kernel_copy_answer answer;
+    struct error err;
+    int fds[FD_PASS_MAX];
+    size_t count = 0;
+    ssize_t n = fd_recv(w->heir_fd, &answer, sizeof(answer), fds, &count);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    while (count > 0)
+        close(fds[--count]); /* it has none to give */
+    if (n != sizeof(answer) || answer.pid == 0 || answer.pid == 1 || w->step != FORK_BEAR) {
+        error_set(&err, ERROR_UNAVAILABLE, "the fork is lost: its process has ended");
+        fail(child, &err);
+        return;
+    }
+    if (answer.pid < 0) {
+        errno = -answer.pid;
+        error_sys(&err, "fork the interpreter");
+        fail(child, &err);
+        return;
+    }
+    drop_heir_channel(child);
+    open_gate(child);
+    w->pid = answer.pid;
+    w->step = FORK_KILL;
+    guest_keep(child->guest, &w->pid, 1);
+    guest_kill_and_tell(child->guest);
+}
+
+static void bear(struct session *child)
+{
+    struct fork_work *w = &child->fork;
+    struct error err;
+    const char order = KERNEL_COPY_BEAR;
+    scoped_fd int ours = -1;
+    scoped_fd int theirs = -1;
+    w->step = FORK_BEAR;
+    session_set_timer(child, ANSWER_MS, on_late);
+    if (session_open_channel(&ours, &theirs, &err) < 0 ||
+        kernel_open(&child->kernel, child->loop, take_fd(&ours), session_on_frame, child, &err) <
+            0 ||
+        loop_watch_new(&w->heir_watch, child->loop, w->heir_fd, LOOP_READ, on_heir_says, child,
+                       &err) < 0)
+        fail(child, &err);
+    else if (fd_send(w->heir_fd, &order, 1, &theirs, 1) < 0) {
+        error_set(&err, ERROR_UNAVAILABLE, "the fork is lost: its process has ended");
+        fail(child, &err);
+    }
+}
+
+/* One end of the pipe is done. That the other was gone is no reason: the other has it. */
+static void on_files_done(struct session *child, int error)
+{
+    struct fork_work *w = &child->fork;
+    struct error err;
+    bool is_echo = error == EPIPE || error == EPROTO;
+    if (error && (!w->files_error || !is_echo))
+        w->files_error = error;
+    if (--w->files_left > 0)
+        return;
+    if (!w->files_error) {
+        bear(child);
+        return;
+    }
+    checkpoint_explain_files(&err, w->files_error, "the workspace cannot be copied");
+    fail(child, &err);
+}
+
+static void copy_files(struct session *child)
+{
+    struct fork_work *w = &child->fork;
+    struct error err;
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0) {
+        error_sys(&err, "make a pipe");
+        fail(child, &err);
+        return;
+    }
+    w->step = FORK_FILES;
+    w->files_left = 2;
+    session_set_timer(child, FILES_MS, on_late);
+    session_set_timer(w->parent, 0, NULL); /* it waits for us now */
+    guest_pack(w->parent->guest, GUEST_FILES_PACK, ends[1]);
+    guest_pack(child->guest, GUEST_FILES_UNPACK, ends[0]);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* Anything but its word that it stands is followed by its answer. */
+static void on_gate(void *ctx, unsigned events)
+{
+    (void)events;
+    struct session *child = ctx;
+    struct fork_work *w = &child->fork;
+    char word;
+    ssize_t n = recv(w->gate_fd, &word, 1, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    loop_watch_free(take_ptr(&w->gate_watch));
+    if (n == 1 && word == KERNEL_GATE_STANDS && w->step == FORK_STAND)
+        copy_files(child);
+}
+
+static void on_looked(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
+{
+    (void)fds;
+    struct session *child = ctx;
+    child->fork.is_looking = false;
+    if (m && child->fork.step == FORK_LOOK) {
+        child->fork.step = FORK_ADOPT;
+        guest_adopt(child->guest, child->fork.pid);
+    } else if (child->fork.step == FORK_LOOK) {
+        fail(child, err);
+    }
+    session_destroy_if_due(child);
+}
+
+static void look(struct session *child)
+{
+    struct spawn_message m = {.verb = SPAWN_APART, .sandbox = child->sandbox};
+    child->fork.step = FORK_LOOK;
+    child->fork.is_looking = true;
+    spawner_client_ask(child->spawner, &m, on_looked, child);
+}
+
+bool fork_on_guest(struct session *s, const struct guest_message *m)
+{
+    struct error err;
+    struct session *child = s->family.child;
+    if (child && child->fork.step == FORK_FILES && m->verb == GUEST_FILES_DONE) {
+        on_files_done(child, m->value);
+        return true;
+    }
+    if (s->fork.step == FORK_NONE)
+        return false;
+    if (m->verb == GUEST_FILES_DONE && s->fork.step == FORK_FILES) {
+        on_files_done(s, m->value);
+    } else if (m->verb == GUEST_KILLED && s->fork.step == FORK_KILL) {
+        guest_keep(s->guest, &s->fork.pid, 0); /* the next kill is for it, too */
+        look(s);
+    } else if (m->verb == GUEST_ADOPTED && m->value) {
+        error_set(&err, ERROR_UNAVAILABLE, "the interpreter ended before it was ready");
+        fail(s, &err);
+    } else if (m->verb == GUEST_ADOPTED) {
+        s->fork.is_adopted = s->kernel_runs = true;
+        finish(s);
+    } else if (m->verb == GUEST_EXITED && s->fork.is_adopted) {
+        return false;
+    }
+    return true; /* the end of the heir, as it should */
+}
+
+/* --- fork ------------------------------------------------------------------------------------ */
+
+static int take_place(struct session *child, struct heir *h, struct error *err)
+{
+    child->sandbox = h->sandbox;
+    child->info.layers = h->layers;
+    child->is_sealed = child->is_warm = true;
+    child->generation = 1;
+    child->fork.heir_fd = take_fd(&h->channel_fd);
+    int control = take_fd(&h->control_fd);
+    h->sandbox = 0;
+    h->is_sealed = false;
+    return guest_open(&child->guest, child->loop, control, session_on_guest, child, err);
+}
+
+static int begin(struct session *parent, struct session *child, struct error *err)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return error_sys(err, "make the gate");
+    child->fork.gate_fd = pair[0];
+    const int fds[2] = {pair[1], parent->template->copier_fd};
+    int status = session_ask_with(parent, KERNEL_FORK, fds, 2, on_parent_answer, parent, err);
+    close(pair[1]);
+    return status < 0 ? -1
+                      : loop_watch_new(&child->fork.gate_watch, child->loop, pair[0], LOOP_READ,
+                                       on_gate, child, err);
+}
+
+int session_fork(struct session *parent, struct session **out, const struct session_events *events,
+                 void *ctx, struct error *err)
+{
+    struct heir *h = take_heir(parent, err);
+    if (!h)
+        return -1;
+    if (parent->info.state != SESSION_READY || parent->work.step) {
+        error_set(err, ERROR_CONFLICT, "the session is %s", session_state_name(parent->info.state));
+        return error_hint(err, "wait for what it does, or interrupt that");
+    }
+    struct session *child =
+        session_new(parent->loop, parent->spawner, parent->template, events, ctx, err);
+    if (!child)
+        return -1;
+    if (begin(parent, child, err) < 0) {
+        session_free(child);
+        return -1;
+    }
+    parent->family.child = child;
+    child->fork.parent = parent;
+    child->fork.step = FORK_STAND;
+    session_set_timer(child, 2 * ANSWER_MS, on_late);
+    *out = child;
+    struct error late;
+    if (take_place(child, h, &late) < 0)
+        fail(child, &late);
+    return 0;
+}

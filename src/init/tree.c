@@ -1,0 +1,72 @@
+/* tree.c - how the files worker walks through directories that their owner may have closed */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "init/tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#define NS_PER_SECOND 1000000000ll
+
+int tree_open_dir(int at, const char *name)
+{
+    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 || errno != EACCES || fchmodat(at, name, 0700, 0) < 0)
+        return fd;
+    return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+int tree_each(int fd, tree_visit_fn visit, void *ctx)
+{
+    int error = 0, copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+    if (!dir)
+        return errno;
+    for (struct dirent *e; error == 0 && (e = readdir(dir));) {
+        struct stat st;
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
+            fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+            continue; /* gone meanwhile */
+        error = visit(fd, e->d_name, &st, ctx);
+    }
+    closedir(dir);
+    return error;
+}
+
+int tree_open_file(int at, const char *name, mode_t mode)
+{
+    int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOATIME | O_CLOEXEC;
+    int fd = openat(at, name, flags);
+    if (fd >= 0 || errno != EACCES || fchmodat(at, name, (mode & 07777) | 0400, 0) < 0)
+        return fd;
+    return openat(at, name, flags);
+}
+
+int tree_finish_dir(int at, const char *name, const struct stat *st)
+{
+    const struct timespec times[2] = {st->st_atim, st->st_mtim};
+    if (fchmodat(at, name, (st->st_mode & 07777) | 0500, 0) < 0 ||
+        utimensat(at, name, times, AT_SYMLINK_NOFOLLOW) < 0)
+        return errno;
+    return 0;
+}
+
+int64_t tree_to_ns(const struct timespec *time)
+{
+    int64_t ns;
+    if (__builtin_mul_overflow((int64_t)time->tv_sec, NS_PER_SECOND, &ns) ||
+        __builtin_add_overflow(ns, (int64_t)time->tv_nsec, &ns))
+        return time->tv_sec < 0 ? INT64_MIN : INT64_MAX;
+    return ns;
+}
+
+struct timespec tree_from_ns(int64_t ns)
+{
+    int64_t seconds = ns / NS_PER_SECOND, rest = ns % NS_PER_SECOND;
+    if (rest < 0) {
+        seconds--;
+        rest += NS_PER_SECOND;
+    }
+    return (struct timespec){.tv_sec = seconds, .tv_nsec = rest};
+}
