@@ -233,12 +233,22 @@ static void op_brood(struct spawner *s, const struct spawn_message *m, struct sa
     answer(s, &reply, NULL, 0);
 }
 
+/* One that ends lets go whom it has frozen, and another would look at who moves. */
+static bool is_looked_at(const struct spawner *s, uint64_t brood)
+{
+    const struct apart *a = s->aparts;
+    while (a && a->brood != brood)
+        a = a->next;
+    return a;
+}
+
 static void op_apart(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
 {
     struct apart *a;
     struct spawn_failure failure = {
         .code = ERROR_LIMIT, .layer = -1, .step = "too many looks at a time"};
-    if (s->apart_count == APARTS_MAX || apart_start(&a, sb, &s->roster, &failure) < 0) {
+    if (s->apart_count == APARTS_MAX || is_looked_at(s, sb->brood) ||
+        apart_start(&a, sb, &s->roster, &failure) < 0) {
         answer_failure(s, m->serial, SPAWN_APART, &failure);
         return;
     }
