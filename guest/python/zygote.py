@@ -15,7 +15,7 @@ import types
 MODULE_FD, PROGRAM_FD, KERNEL_FD, CONFIG_FD, CHANNEL_FD = 4, 5, 7, 8, 3
 
 
-# Of these hooks a copy has no need: it has one thread, which holds no lock, and gets its random numbers from refresh(). They
+# Of these hooks a copy has no need: it has one thread, which holds no lock, and gets its random numbers from the Refresher. They
 # would cost as much memory and time as all the rest of it.
 NEEDLESS = {("threading", "_after_fork"), ("random", "Random.seed"), ("logging", "_after_at_fork_child_reinit_locks")}
 

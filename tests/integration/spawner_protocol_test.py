@@ -233,18 +233,21 @@ def start_program(control, *argv):
     assert (verb, value) == (GUEST_STARTED, 0)
 
 
+def groups_of_slot(answer):
+    return [path for path in covetest.sandbox_groups() if path.name == str(answer.uids[1] - covetest.SANDBOX_UIDS.start)]
+
+
 def test_one_that_is_not_counted_has_its_limits_all_the_same(spawner, digest):
     made = spawner.create(digest, flags=UNCOUNTED, pids=7)
     counted = spawner.create(digest)
-    pids = {covetest.uids_of(pid).pop(): pid for pid in covetest.sandboxed()}
-    mine, other = (covetest.groups_of(pids[answer.uids[1]]) for answer in (made, counted))
-    assert {name for name, path in mine.items() if CGROUP_PARENT in path} >= {"memory", "pids", "cpu"} or "" in mine
-    held = [path for path in covetest.sandbox_groups() if path.name == str(made.uids[1] - covetest.SANDBOX_UIDS.start)]
-    full = [path for path in covetest.sandbox_groups() if path.name == str(counted.uids[1] - covetest.SANDBOX_UIDS.start)]
-    assert len(held) <= len(full) and any((path / "pids.max").read_text() == "7\n" for path in held
-                                          if (path / "pids.max").exists())
+    held, full = groups_of_slot(made), groups_of_slot(counted)
+    assert [path for path in held if (path / "pids.max").exists() and (path / "pids.max").read_text() == "7\n"]
+    counts_apart = [path for path in full if not any((path / name).exists() for name in (
+        "memory.limit_in_bytes", "memory.max", "pids.max", "cpu.cfs_quota_us", "cpu.max"))]
+    assert len(held) == len(full) - len(counts_apart), "only what sets no limit is left out"
     stats = spawner.ask(STATS, made.sandbox).stats
-    assert (stats["is_over"], stats["pids_now"], stats["cpu_us"]) == (0, 1, stats["cpu_us"])
+    assert (stats["is_over"], stats["pids_now"]) == (0, 1)
+    assert bool(spawner.ask(FREEZE, made.sandbox).failure) == bool(counts_apart), "what would freeze it is left out, too"
     assert spawner.ask(DESTROY, made.sandbox).stats["is_over"]
     assert not any(path.exists() for path in held), "answered when all is gone"
     spawner.end()

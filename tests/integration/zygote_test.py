@@ -505,6 +505,17 @@ def test_siblings_share_no_randomness(host):
     host.end()
 
 
+def test_a_copys_own_forks_have_the_hooks_of_all_modules(host):
+    """Those that the copy itself had no need of, too."""
+    session = host.session(host.zygote(["logging", "random", "threading"]))
+    code = ("import os, random, threading\nlock = threading.Event()\nthreading.Thread(target=lock.wait, daemon=True).start()\n"
+            "r, w = os.pipe()\nstate = random.getstate()\npid = os.fork()\nif pid == 0:\n"
+            " os.write(w, repr((threading.active_count(), random.getstate() == state)).encode()); os._exit(0)\n"
+            "os.waitpid(pid, 0); lock.set(); print(os.read(r, 100).decode())")
+    assert session.run(code) == "(1, False)\n"
+    host.end()
+
+
 def test_siblings_share_no_file_and_no_namespace(host):
     zygote = host.zygote()
     first, second = host.session(zygote), host.session(zygote)
