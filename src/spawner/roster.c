@@ -235,11 +235,14 @@ void roster_remove_ended(struct roster *r, struct host *host,
         bool is_ended = sb->state == SANDBOX_ENDING && sb->is_reaped;
         if (is_ended)
             forget_id(r, sb); /* nobody finds one that ends, anyway */
+        bool was_held = sb->is_held;
         sb->is_held = is_ended && is_needed(r, sb);
-        if (sb->is_held) {
+        if (sb->is_held && !was_held) {
             sandbox_empty(sb);
-            sb->destroy_serial = 0;
+            sb->destroy_serial = 0; /* told now, and not once more */
             gone(ctx, id, serial, &last);
+        }
+        if (sb->is_held) {
             at = &sb->next;
             continue;
         }

@@ -237,6 +237,41 @@ static void test_no_set(void **state)
     assert_int_equal(gone.count, 1);
 }
 
+/* The group of one whose memory a fork still has stays; who asked for its end is told at once. */
+static void test_kin(void **state)
+{
+    (void)state;
+    struct roster r;
+    struct gone gone = {0};
+    roster_init(&r);
+    struct sandbox *first = make_live(1), *fork_of_it = make_live(2), *other = make_live(3);
+    first->brood = fork_of_it->brood = 9;
+    other->brood = 8;
+    roster_add(&r, first);
+    roster_add(&r, fork_of_it);
+    roster_add(&r, other);
+    removed = 0;
+    first->destroy_serial = 5;
+    reap(first);
+    end(&r, first, &gone);
+    assert_int_equal(gone.count, 1);
+    assert_int_equal(gone.serial, 5);
+    assert_int_equal(removed, 0);
+    assert_true(first->is_held);
+    roster_remove_ended(&r, NULL, on_gone, &gone);
+    assert_int_equal(gone.count, 1); /* told once */
+
+    reap(other);
+    end(&r, other, &gone);
+    assert_int_equal(removed, 1); /* of another brood */
+    reap(fork_of_it);
+    end(&r, fork_of_it, &gone);
+    roster_remove_ended(&r, NULL, on_gone, &gone);
+    assert_int_equal(removed, 3);
+    assert_int_equal(r.busy_count + r.resting_count, 0);
+    roster_release(&r);
+}
+
 int main(void)
 {
     struct check check = {0};
@@ -244,5 +279,6 @@ int main(void)
     check_rows(&check, rest_cases, test_rest);
     check_one(&check, "the end of a life wakes", test_deadline);
     check_one(&check, "without a set nobody rests", test_no_set);
+    check_one(&check, "one that its forks need keeps its group", test_kin);
     return check_run(&check, "roster");
 }
