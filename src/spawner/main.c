@@ -47,6 +47,7 @@ struct spawner {
     bool is_broken;
     unsigned phase;
     bool is_stopping;
+    bool has_stopped; /* everything was told to end, once at least */
     bool has_swept;
     int client_fd; /* -1: there is none now */
     struct serve serve;
@@ -705,6 +706,8 @@ static void check_deadlines(struct spawner *s)
 static int next_timeout_ms(const struct spawner *s)
 {
     int64_t wait = INT32_MAX, now = clock_now_ns(), due = serve_due_ns(&s->serve);
+    if (s->is_stopping && !s->has_stopped)
+        return 0; /* the client was found gone by the last answers of a turn */
     if (due < INT64_MAX && !s->is_stopping)
         wait = MIN(wait, MAX((due - now) / 1000000 + 1, 0));
     if (s->roster.deadline_ns != INT64_MAX)
@@ -730,6 +733,7 @@ static int next_timeout_ms(const struct spawner *s)
 
 static void stop_all(struct spawner *s)
 {
+    s->has_stopped = true;
     roster_wake_all(&s->roster);
     for (struct sandbox *sb = s->roster.busy; sb; sb = sb->next) {
         if (sb->state != SANDBOX_ENDING)

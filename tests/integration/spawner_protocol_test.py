@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """cove-spawner, spoken to directly: what it takes, what it refuses, and that nothing is left whatever comes."""
 import array
+import contextlib
 import json
 import os
 import random
@@ -88,9 +89,10 @@ class Answer:
 class Spawner:
     """A cove-spawner whose only client we are."""
 
-    def __init__(self, *options):
+    def __init__(self, *options, is_patient=True):
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.settimeout(PATIENCE)
+        theirs.setblocking(is_patient)
         self.errors = os.memfd_create("stderr")
 
         def take_place():
@@ -652,6 +654,38 @@ def test_all_is_gone_when_the_client_disappears(spawner, digest):
     controls = busy(spawner, digest)
     spawner.end()
     assert controls, "kept open until now: their end alone must not matter"
+
+
+def unread_replies():
+    """How many answers a client may leave unread, and then still be one."""
+    spawner = Spawner(is_patient=False)
+    spawner.hello()
+    with contextlib.suppress(ConnectionError):
+        while True:
+            spawner.send(message(PING, 1))
+    assert spawner.process.wait(PATIENCE) == 0
+    count = 0
+    while spawner.receive():
+        count += 1
+    os.close(spawner.errors)
+    return count
+
+
+def test_all_is_gone_when_the_last_answer_of_a_turn_finds_no_reader(digest):
+    """That a sandbox is gone is told after everything else of a turn, so the next one must stop the others."""
+    count = unread_replies()
+    assert count > 0
+    spawner = Spawner(is_patient=False)
+    spawner.hello()
+    controls = busy(spawner, digest)
+    last = spawner.create(digest).sandbox
+    for _ in range(count):
+        spawner.send(message(PING, 1))
+    spawner.send(message(DESTROY, 2, sandbox=last))
+    assert spawner.process.wait(PATIENCE) == 0
+    assert controls
+    spawner.end()
+    os.close(spawner.errors)
 
 
 def test_client_disappears_while_a_sandbox_is_being_made(digest):
