@@ -20,6 +20,8 @@ enum sandbox_state {
     SANDBOX_ENDING, /* to be removed */
 };
 
+#define SANDBOX_NETS 8 /* as many wait for another use */
+
 struct sandbox {
     struct sandbox *next, **back, *next_by_id; /* the roster's, as these two */
     bool is_resting, is_watched;
@@ -33,6 +35,9 @@ struct sandbox {
     uint64_t brood;          /* with whose other sandboxes it had its memory in common, or 0 */
     unsigned made_count;     /* of a shell: sandboxes that still live in its pid namespace */
     unsigned busy_count;     /* of a shell: those that its zygote is still working on */
+    int net_fd;              /* its network namespace, from its end on; else -1 */
+    int nets[SANDBOX_NETS];  /* of a shell: such of sandboxes that are gone */
+    unsigned net_count;
     struct seal_plan plan;
     struct rootfs root; /* the image's mount until it is sealed; the storage's to the end */
     struct seal_child child;
