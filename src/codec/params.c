@@ -12,8 +12,10 @@
 #include "base/nearest.h"
 #include "base/parse.h"
 #include "base/strbuf.h"
+#include "base/utf8.h"
 
-#define SHOWN_BYTES 40 /* of a wrong value */
+#define SHOWN_BYTES 40 /* of a wrong value or name */
+#define SHOWN_SIZE  (SHOWN_BYTES + sizeof("..."))
 #define PATH_BYTES  128
 
 struct reader {
@@ -39,21 +41,29 @@ static bool refuse(struct reader *r, const char *what)
     return false;
 }
 
-static void show(const json_t *value, char out[SHOWN_BYTES + 8])
+/* Valid UTF-8, cut between two characters. */
+static void shorten(const char *text, char out[SHOWN_SIZE])
+{
+    scoped_strbuf struct strbuf clean;
+    strbuf_init(&clean, 4 * MIB);
+    utf8_add_clean(&clean, text, MIN(strlen(text), 4 * SHOWN_BYTES));
+    size_t len = MIN(clean.len, SHOWN_BYTES);
+    const char *bytes = strbuf_str(&clean);
+    while (len < clean.len && len > 0 && ((unsigned char)bytes[len] & 0xc0) == 0x80)
+        len--;
+    snprintf(out, SHOWN_SIZE, "%.*s%s", (int)len, bytes, len < clean.len ? "..." : "");
+}
+
+static void show(const json_t *value, char out[SHOWN_SIZE])
 {
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
-    size_t len = text ? strlen(text) : 0;
-    bool is_cut = len > SHOWN_BYTES;
-    len = MIN(len, SHOWN_BYTES);
-    while (is_cut && len > 0 && ((unsigned char)text[len] & 0xc0) == 0x80)
-        len--; /* not in the middle of a character */
-    snprintf(out, SHOWN_BYTES + 8, "%.*s%s", (int)len, text ? text : "", is_cut ? "..." : "");
+    shorten(text ? text : "", out);
     free(text);
 }
 
 static bool refuse_value(struct reader *r, const json_t *value, const char *expected)
 {
-    char shown[SHOWN_BYTES + 8];
+    char shown[SHOWN_SIZE];
     show(value, shown);
     error_set(r->err, ERROR_INVALID, "%s: expected %s, not %s", r->path, expected, shown);
     return false;
@@ -337,6 +347,7 @@ static bool read_map(struct reader *r, const struct param *p, const json_t *valu
 {
     struct param_map *map = out;
     const char *name;
+    char shown[SHOWN_SIZE];
     json_t *item;
     size_t len = strlen(r->path), count = json_object_size(value);
     if (!json_is_object(value))
@@ -347,7 +358,8 @@ static bool read_map(struct reader *r, const struct param *p, const json_t *valu
     map->values = xcalloc(count + 1, sizeof(*map->values));
     json_object_foreach((json_t *)value, name, item)
     {
-        enter(r, len, ".%.60s", name, 0);
+        shorten(name, shown);
+        enter(r, len, ".%s", shown, 0);
         if (!is_good_text(r, p, name, strlen(name)))
             return false;
         if (!json_is_string(item))
@@ -483,10 +495,12 @@ static const struct param *find(const struct param_table *table, const char *nam
 static bool refuse_unknown(struct reader *r, const struct param_table *table, const char *name)
 {
     struct nearest nearest = {.word = name};
+    char shown[SHOWN_SIZE];
+    shorten(name, shown);
     for (size_t i = 0; i < table->count; i++)
         nearest_offer(&nearest, table->rows[i].name);
-    error_set(r->err, ERROR_INVALID, "%s%s%.60s: no such field", r->path, r->path[0] ? "." : "",
-              name);
+    error_set(r->err, ERROR_INVALID, "%s%s%s: no such field", r->path, r->path[0] ? "." : "",
+              shown);
     if (nearest.best)
         error_hint(r->err, "did you mean '%s'?", nearest.best);
     return false;
