@@ -75,6 +75,8 @@ static void check(int status, const struct all *all, const struct error *err)
     BUG_ON(all->map.count > 4 || all->strings.count > 4 || all->parts.count > 3);
     for (size_t i = 0; i < all->parts.count; i++)
         BUG_ON(!((const struct part *)all->parts.items)[i].path);
+    scoped_json json_t *written = params_json(all, &table);
+    BUG_ON(json_object_size(written) != ARRAY_LEN(rows));
 }
 
 static int read_document(struct all *all, const uint8_t *data, size_t size, struct error *err)

@@ -29,6 +29,7 @@ struct type {
     json_t *(*from_text)(const char *text); /* NULL: not for queries; the result may be NULL */
     void (*release)(const struct param *p, void *out);
     json_t *(*schema)(const struct param *p);
+    json_t *(*write)(const struct param *p, const void *value);
 };
 
 static const struct type types[PARAM_TYPE_COUNT];
@@ -72,6 +73,11 @@ static bool refuse_value(struct reader *r, const json_t *value, const char *expe
 static void *at(void *base, size_t offset)
 {
     return (char *)base + offset;
+}
+
+static const void *at_const(const void *base, size_t offset)
+{
+    return (const char *)base + offset;
 }
 
 static size_t max_len(const struct param *p)
@@ -139,6 +145,13 @@ static json_t *schema_string(const struct param *p)
     return s;
 }
 
+static json_t *write_string(const struct param *p, const void *value)
+{
+    (void)p;
+    const char *text = *(char *const *)value;
+    return json_text_or_null(text);
+}
+
 static json_t *text_of(const char *text)
 {
     return json_string(text); /* NULL when it is not UTF-8 */
@@ -167,6 +180,11 @@ static json_t *schema_choice(const struct param *p)
     return json_pack("{s:s, s:o}", "type", "string", "enum", list);
 }
 
+static json_t *write_choice(const struct param *p, const void *value)
+{
+    return json_string(p->choices[*(const int *)value]);
+}
+
 /* --- numbers --------------------------------------------------------------------------------- */
 
 static bool read_boolean(struct reader *r, const struct param *p, const json_t *value, void *out)
@@ -188,6 +206,12 @@ static json_t *schema_boolean(const struct param *p)
 {
     (void)p;
     return json_pack("{s:s}", "type", "boolean");
+}
+
+static json_t *write_boolean(const struct param *p, const void *value)
+{
+    (void)p;
+    return json_boolean(*(const bool *)value);
 }
 
 static bool read_integer(struct reader *r, const struct param *p, const json_t *value, void *out)
@@ -281,6 +305,31 @@ static json_t *schema_size(const struct param *p)
                      "string", "pattern", "^[0-9]+([KMGT]i?B?)?$");
 }
 
+static json_t *write_integer(const struct param *p, const void *value)
+{
+    (void)p;
+    return json_integer(*(const int64_t *)value);
+}
+
+static json_t *write_number(const struct param *p, const void *value)
+{
+    (void)p;
+    return json_real(*(const double *)value);
+}
+
+static json_t *write_seconds(const struct param *p, const void *value)
+{
+    (void)p;
+    uint64_t ms = *(const uint64_t *)value;
+    return ms % 1000 ? json_real((double)ms / 1000) : json_number(ms / 1000);
+}
+
+static json_t *write_size(const struct param *p, const void *value)
+{
+    (void)p;
+    return json_number(*(const uint64_t *)value);
+}
+
 /* --- many ------------------------------------------------------------------------------------ */
 
 static bool is_short(struct reader *r, const struct param *p, size_t count)
@@ -343,6 +392,16 @@ static json_t *schema_strings(const struct param *p)
                      (json_int_t)max_len(p));
 }
 
+static json_t *write_strings(const struct param *p, const void *value)
+{
+    (void)p;
+    const struct param_strings *list = value;
+    json_t *out = json_array();
+    for (size_t i = 0; i < list->count; i++)
+        json_array_append_new(out, json_string(list->items[i]));
+    return out;
+}
+
 static bool read_map(struct reader *r, const struct param *p, const json_t *value, void *out)
 {
     struct param_map *map = out;
@@ -393,6 +452,16 @@ static json_t *schema_map(const struct param *p)
     return s;
 }
 
+static json_t *write_map(const struct param *p, const void *value)
+{
+    (void)p;
+    const struct param_map *map = value;
+    json_t *out = json_object();
+    for (size_t i = 0; i < map->count; i++)
+        json_object_set_new(out, map->names[i], json_string(map->values[i]));
+    return out;
+}
+
 static bool read_table(struct reader *r, const struct param_table *table, const json_t *value,
                        void *out);
 
@@ -409,6 +478,11 @@ static void release_object(const struct param *p, void *out)
 static json_t *schema_object(const struct param *p)
 {
     return params_schema(p->table);
+}
+
+static json_t *write_object(const struct param *p, const void *value)
+{
+    return params_json(value, p->table);
 }
 
 static bool read_list(struct reader *r, const struct param *p, const json_t *value, void *out)
@@ -445,6 +519,16 @@ static json_t *schema_list(const struct param *p)
                      "maxItems", (json_int_t)max_len(p));
 }
 
+static json_t *write_list(const struct param *p, const void *value)
+{
+    const struct param_list *list = value;
+    json_t *out = json_array();
+    for (size_t i = 0; i < list->count; i++)
+        json_array_append_new(out,
+                              params_json(at_const(list->items, i * p->table->size), p->table));
+    return out;
+}
+
 static bool read_json(struct reader *r, const struct param *p, const json_t *value, void *out)
 {
     (void)r, (void)p;
@@ -465,19 +549,30 @@ static json_t *schema_json(const struct param *p)
     return json_object();
 }
 
+static json_t *write_json(const struct param *p, const void *value)
+{
+    (void)p;
+    json_t *any = *(json_t *const *)value;
+    return any ? json_incref(any) : json_null();
+}
+
 static const struct type types[PARAM_TYPE_COUNT] = {
-    [PARAM_STRING] = {"a string", read_string, text_of, release_string, schema_string},
-    [PARAM_CHOICE] = {"one of the words", read_choice, text_of, NULL, schema_choice},
-    [PARAM_BOOLEAN] = {"true or false", read_boolean, boolean_of, NULL, schema_boolean},
-    [PARAM_INTEGER] = {"a whole number", read_integer, integer_of, NULL, schema_integer},
-    [PARAM_NUMBER] = {"a number", read_number, number_of, NULL, schema_number},
-    [PARAM_SECONDS] = {"a number of seconds", read_seconds, number_of, NULL, schema_number},
-    [PARAM_SIZE] = {"a size", read_size, text_of, NULL, schema_size},
-    [PARAM_MAP] = {NULL, read_map, NULL, release_map, schema_map},
-    [PARAM_STRINGS] = {NULL, read_strings, NULL, release_strings, schema_strings},
-    [PARAM_OBJECT] = {NULL, read_object, NULL, release_object, schema_object},
-    [PARAM_LIST] = {NULL, read_list, NULL, release_list, schema_list},
-    [PARAM_JSON] = {NULL, read_json, NULL, release_json, schema_json},
+    [PARAM_STRING] = {"a string", read_string, text_of, release_string, schema_string,
+                      write_string},
+    [PARAM_CHOICE] = {"one of the words", read_choice, text_of, NULL, schema_choice, write_choice},
+    [PARAM_BOOLEAN] = {"true or false", read_boolean, boolean_of, NULL, schema_boolean,
+                       write_boolean},
+    [PARAM_INTEGER] = {"a whole number", read_integer, integer_of, NULL, schema_integer,
+                       write_integer},
+    [PARAM_NUMBER] = {"a number", read_number, number_of, NULL, schema_number, write_number},
+    [PARAM_SECONDS] = {"a number of seconds", read_seconds, number_of, NULL, schema_number,
+                       write_seconds},
+    [PARAM_SIZE] = {"a size", read_size, text_of, NULL, schema_size, write_size},
+    [PARAM_MAP] = {NULL, read_map, NULL, release_map, schema_map, write_map},
+    [PARAM_STRINGS] = {NULL, read_strings, NULL, release_strings, schema_strings, write_strings},
+    [PARAM_OBJECT] = {NULL, read_object, NULL, release_object, schema_object, write_object},
+    [PARAM_LIST] = {NULL, read_list, NULL, release_list, schema_list, write_list},
+    [PARAM_JSON] = {NULL, read_json, NULL, release_json, schema_json, write_json},
 };
 
 /* --- tables ---------------------------------------------------------------------------------- */
@@ -611,6 +706,16 @@ void params_release(void *values, const struct param_table *table)
         if (types[p->type].release)
             types[p->type].release(p, at(values, p->offset));
     }
+}
+
+json_t *params_json(const void *values, const struct param_table *table)
+{
+    json_t *out = json_object();
+    for (size_t i = 0; i < table->count; i++) {
+        const struct param *p = &table->rows[i];
+        json_object_set_new(out, p->name, types[p->type].write(p, at_const(values, p->offset)));
+    }
+    return out;
 }
 
 /* --- the schema ------------------------------------------------------------------------------ */

@@ -140,8 +140,17 @@ static void test_all(void **state)
     assert_string_equal(files[1].content, "x");
     assert_null(files[0].content);
     assert_true(json_is_object(r.metadata));
+    scoped_json json_t *written = params_json(&r, &table);
     params_release(&r, &table);
     params_release(&r, &table); /* a second time there is nothing */
+
+    struct request again;
+    assert_int_equal(params_read(&again, &table, written, &err), 0);
+    scoped_json json_t *twice = params_json(&again, &table);
+    assert_true(json_equal(written, twice));
+    assert_int_equal(json_object_size(twice), ARRAY_LEN(rows));
+    assert_int_equal(again.timeout_ms, 11);
+    params_release(&again, &table);
 }
 
 static void test_least(void **state)
