@@ -30,14 +30,22 @@ const struct session_info *session_info(const struct session *s)
 
 /* --- states ---------------------------------------------------------------------------------- */
 
+bool session_is_ending(const struct session *s)
+{
+    return s->info.state >= SESSION_TERMINATING;
+}
+
 void session_set_timer(struct session *s, uint64_t ms, loop_timer_fn fn)
 {
     loop_timer_free(s->timer);
     s->timer = fn ? loop_timer_new(s->loop, ms, fn, s) : NULL;
 }
 
+/* Whatever is still heard of one that ends, there is no way back. */
 void session_enter(struct session *s, enum session_state state)
 {
+    if (session_is_ending(s) && state < SESSION_TERMINATING)
+        return;
     s->info.state = state;
     if (state == SESSION_READY || state == SESSION_FAILED)
         capacity_settle(&s->seat);
@@ -49,11 +57,6 @@ void session_enter(struct session *s, enum session_state state)
 void session_tell(struct session *s)
 {
     s->events->changed(s->ctx, s);
-}
-
-bool session_is_ending(const struct session *s)
-{
-    return s->info.state >= SESSION_TERMINATING;
 }
 
 /* The interpreter is gone; the workspace is not, as long as there is a sandbox. */
@@ -105,6 +108,12 @@ static void on_destroyed(void *ctx, const struct spawn_message *m, int *fds,
     session_end(s, m ? &m->stats : &s->before);
 }
 
+static void on_nothing_left(void *ctx)
+{
+    struct session *s = ctx;
+    session_end(s, &s->before);
+}
+
 void session_destroy(struct session *s)
 {
     fork_end_family(s, "the session is over");
@@ -112,8 +121,8 @@ void session_destroy(struct session *s)
     if (s->has_destroyed || s->is_creating || fork_is_owed(s))
         return;
     s->has_destroyed = true;
-    if (!s->sandbox) {
-        session_end(s, &s->before);
+    if (!s->sandbox) { /* not now: whoever closes it may be told something by us just then */
+        session_set_timer(s, 0, on_nothing_left);
         return;
     }
     struct spawn_message m = {.verb = SPAWN_DESTROY, .sandbox = s->sandbox};
@@ -164,7 +173,7 @@ void session_on_guest(void *ctx, const struct guest_message *m)
     }
     if (m && m->verb == GUEST_EXITED)
         s->kernel_runs = false;
-    if (m && (fork_on_guest(s, m) || checkpoint_on_guest(s, m)))
+    if (m && !session_is_ending(s) && (fork_on_guest(s, m) || checkpoint_on_guest(s, m)))
         return;
     if (s->cell)
         cell_on_guest(s->cell, m);

@@ -60,7 +60,9 @@ struct session_info {
 struct session;
 
 struct session_events {
-    void (*changed)(void *ctx, struct session *session); /* its state; TERMINATED comes last */
+    /* Its state. TERMINATED comes last, not inside session_close(), and may be answered by
+     * session_free(). */
+    void (*changed)(void *ctx, struct session *session);
 };
 
 /* Begins to create it; `changed` tells READY or FAILED. ERROR_LIMIT: there is no room for it. */

@@ -57,8 +57,7 @@ static void on_cell_ended(void *ctx, struct cell *c)
         snprintf(s->info.error.msg, sizeof(s->info.error.msg), "%.255s",
                  cell_execution(c)->verdict.message);
     }
-    if (!session_is_ending(s))
-        session_enter(s, is_lost ? SESSION_FAILED : SESSION_READY);
+    session_enter(s, is_lost ? SESSION_FAILED : SESSION_READY);
     told->ended(told_ctx, cell_execution(c));
     /* Only now: whoever was told has it, and it need not be told again. The next request says it
      * too; until then only large answers are worth the kernel's time. */
@@ -241,6 +240,7 @@ void session_forget_cells(struct session *s)
     while (s->first) {
         scoped_free struct waiting *w = s->first;
         s->first = w->next;
+        drop_request(w->request);
     }
     session_free_late(s);
 }

@@ -50,7 +50,7 @@ void session_on_frame(void *ctx, const struct frame_message *m, const char *why)
         return; /* of an execution that is over */
     else if (m && s->cell)
         cell_on_frame(s->cell, m);
-    else if (m && s->question.fn)
+    else if (m && s->question.fn && !session_is_ending(s))
         session_question_on_frame(s, m);
     else if (!m && s->cell)
         cell_on_channel_end(s->cell, why);
@@ -165,6 +165,8 @@ void session_restart(struct session *s)
 void session_on_kernel_exit(struct session *s, const struct guest_message *m)
 {
     struct error err;
+    if (session_is_ending(s))
+        return; /* with all the rest */
     if (m->signal)
         error_set(&err, ERROR_UNAVAILABLE, "the interpreter was ended by signal %d", m->signal);
     else

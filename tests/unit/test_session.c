@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -265,6 +266,111 @@ static void test_give_way(void **state)
     capacity_free(capacity);
 }
 
+/* Whatever is heard while it ends brings it back to no other state. */
+static void test_no_way_back(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 3; way++) {
+        struct world w;
+        uint32_t generation = 0;
+        struct error err;
+        world_open(&w);
+        if (way == 0) {
+            assert_int_equal(
+                session_ask(w.session, KERNEL_VARIABLES, NULL, 0, world_on_answer, &w, &err), 0);
+            generation = world_hear(&w, KERNEL_VARIABLES);
+        } else if (way == 1) {
+            world_reset(&w);
+            world_expect_init(&w, GUEST_KILL, 0);
+        } else {
+            world_kernel_dies(&w, 1, 0);
+        }
+        session_close(w.session);
+        if (way == 0)
+            world_say_done(&w, generation, 0);
+        else if (way == 1)
+            world_init_says(&w, GUEST_EXITED, 0, 0, SIGKILL);
+        else
+            session_give(w.session, &world_session_events, &w);
+        world_assert_state(&w, SESSION_TERMINATING);
+        world_expect_silence(&w);
+        world_close(&w);
+        assert_int_equal(w.answers, way == 0);
+    }
+}
+
+/* The owner of a stock: closes what has failed, and frees it when it is over. */
+struct owner {
+    bool is_inside; /* a call of ours */
+    bool is_over;
+};
+
+static void on_owned_changed(void *ctx, struct session *session)
+{
+    struct owner *o = ctx;
+    assert_false(o->is_inside);
+    o->is_inside = true;
+    if (session_info(session)->state == SESSION_FAILED)
+        session_close(session);
+    o->is_inside = false;
+    if (session_info(session)->state != SESSION_TERMINATED)
+        return;
+    o->is_over = true;
+    session_free(session);
+}
+
+static const struct session_events owned_events = {.changed = on_owned_changed};
+
+/* A session without a sandbox has nobody to wait for, but is not over inside the call that closes
+ * it: who is told FAILED goes on with it afterwards. */
+static void test_free_at_end(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 2; way++) {
+        struct world w;
+        struct error err;
+        struct owner owner = {.is_over = false};
+        struct spawn_message made = {
+            .verb = SPAWN_CREATE, .flags = SPAWN_REPLY, .sandbox = WORLD_SANDBOX};
+        struct spawn_message failed = {
+            .verb = SPAWN_SEALED, .flags = SPAWN_FAILED, .sandbox = WORLD_SANDBOX};
+        int pair[2];
+        world_init(&w);
+        assert_int_equal(
+            session_open(&w.session, w.loop, &w.spawner, &w.template, &owned_events, &owner, &err),
+            0);
+        if (way == 0) {
+            world_reply_with(&w, SPAWN_CREATE, NULL, -1);
+        } else {
+            assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+            w.init = pair[1];
+            world_reply_with(&w, SPAWN_CREATE, &made, pair[0]);
+            session_on_event(w.session, &failed);
+        }
+        world_advance(&w, 1);
+        assert_true(owner.is_over);
+        w.session = NULL;
+        world_release(&w);
+    }
+}
+
+/* What is let go of keeps nothing open, not even what waited to be read. */
+static void test_detach(void **state)
+{
+    (void)state;
+    struct world w;
+    struct error err;
+    struct session_record record;
+    world_open(&w);
+    world_execute(&w);
+    assert_int_equal(world_try_execute(&w, true, memfd_create("in", MFD_CLOEXEC), &err), 0);
+    session_detach(take_ptr(&w.session), &record);
+    assert_true(record.has_execution);
+    assert_int_equal(w.spawner.count, 0);
+    assert_int_equal(w.ended_count, 0);
+    world_release(&w);
+}
+
 int main(void)
 {
     struct check check = {.count = 0};
@@ -283,5 +389,8 @@ int main(void)
     check_one(&check, "news of other sandboxes", test_other_sandboxes);
     check_one(&check, "it has a seat as long as it lives", test_seat);
     check_one(&check, "one that gives way has none", test_give_way);
+    check_one(&check, "an ending session has no way back", test_no_way_back);
+    check_one(&check, "one without a sandbox is over a turn later", test_free_at_end);
+    check_one(&check, "what is let go of keeps nothing open", test_detach);
     return check_run(&check, "session");
 }

@@ -276,12 +276,18 @@ void world_close(struct world *w)
     session_close(w->session);
     while (world_is_asked(w, SPAWN_DESTROY))
         world_reply(w, SPAWN_DESTROY, (struct spawn_stats){0});
+    world_advance(w, 1); /* one without a sandbox needs no answer, only a turn */
     world_assert_state(w, SESSION_TERMINATED);
     assert_true(w->states.len >= 11 &&
                 strcmp(w->states.data + w->states.len - 11, "terminated ") == 0);
     while (w->spawner.count > 0) /* an answer that comes after the end does no harm */
         world_reply(w, w->spawner.asks[0].m.verb, (struct spawn_stats){0});
-    session_free(w->session);
+    session_free(take_ptr(&w->session));
+    world_release(w);
+}
+
+void world_release(struct world *w)
+{
     scoped_close_fd(&w->init);
     scoped_close_fd(&w->channel);
     for (int i = 0; i < 3; i++)

@@ -60,6 +60,9 @@ void world_open(struct world *w);         /* all three */
 /* Ends it in good order, and sees that nothing is left: no timer, no descriptor. */
 void world_close(struct world *w);
 
+/* The same for one whose session is over and freed. */
+void world_release(struct world *w);
+
 void world_settle(struct world *w);
 void world_advance(struct world *w, uint64_t ms);
 void world_assert_state(const struct world *w, enum session_state state);
