@@ -208,7 +208,7 @@ int session_attach(struct session **out, struct loop *loop, struct spawner_clien
                           .is_sealed = true,
                           .is_creating = true,
                           .is_kept = true};
-    s->fork.gate_fd = s->fork.heir_fd = -1;
+    fork_init(s);
     s->info = (struct session_info){.created_ns = record->created_ns,
                                     .last_used_ns = record->last_used_ns,
                                     .create_ms = record->create_ms};

@@ -289,7 +289,7 @@ struct session *session_new(struct loop *loop, struct spawner_client *spawner,
     s->ctx = ctx;
     s->start_ns = clock_now_ns();
     s->info.created_ns = s->info.last_used_ns = clock_wall_ns();
-    s->fork.gate_fd = s->fork.heir_fd = -1;
+    fork_init(s);
     if (id_make(ID_SESSION, s->info.id, err) < 0 ||
         capacity_take(template->capacity, &s->seat, &template->limits, err) < 0) {
         free(s);

@@ -62,6 +62,8 @@ struct family {
     struct heir heirs[SESSION_FORKS_MAX];
     size_t count;
     struct session *child; /* the fork that is being made */
+    bool is_packing;       /* init copies the workspace for it, or for one that is no more */
+    int gate_fd;           /* of one that is no more, closed until that has ended; -1: none */
 };
 
 /* Of a fork: how far it is. */
@@ -251,6 +253,7 @@ void attach_free(struct session *s);
 
 /* --- fork.c ----------------------------------------------------------------------------------- */
 
+void fork_init(struct session *s);
 void fork_begin_family(struct session *s);  /* instead of session_ask_create() */
 bool fork_is_owed(const struct session *s); /* the spawner will call back for its family */
 void fork_end_family(struct session *s, const char *why); /* no heirs from now on */
@@ -258,4 +261,4 @@ void fork_on_event(struct session *s, const struct spawn_message *m);
 bool fork_on_guest(struct session *s, const struct guest_message *m); /* as checkpoint_on_guest() */
 bool fork_on_ready(struct session *s);
 void fork_release(struct session *s); /* of a fork: what it was made with */
-void fork_forget(struct session *s);  /* `s` is about to be freed */
+void fork_forget(struct session *s);  /* `s` is about to be freed; nobody is asked or told */

@@ -78,7 +78,11 @@ void world_init(struct world *w)
 {
     struct error err;
     stage_begin();
-    *w = (struct world){.init = -1, .channel = -1, .streams = {-1, -1, -1}, .cell = {-1, -1, -1}};
+    *w = (struct world){.init = -1,
+                        .channel = -1,
+                        .streams = {-1, -1, -1},
+                        .cell = {-1, -1, -1},
+                        .given = {-1, -1}};
     assert_int_equal(loop_open(&w->loop, &err), 0);
     loop_free(w->loop); /* the first one of a process keeps descriptors of its own */
     w->fds_before = stage_count_fds();
@@ -223,10 +227,12 @@ uint32_t world_hear(struct world *w, enum kernel_frame_type type)
     assert_true(n >= (ssize_t)sizeof(f));
     memcpy(&f, datagram, sizeof(f));
     assert_int_equal(f.type, type);
-    assert_int_equal(count, type == KERNEL_EXECUTE ? 3 : 0);
+    bool is_copy = type == KERNEL_CHECKPOINT || type == KERNEL_FORK;
+    int *kept = is_copy ? w->given : w->cell;
+    assert_int_equal(count, type == KERNEL_EXECUTE ? 3 : is_copy ? 2 : 0);
     for (size_t i = 0; i < count; i++) {
-        scoped_close_fd(&w->cell[i]);
-        w->cell[i] = fds[i];
+        scoped_close_fd(&kept[i]);
+        kept[i] = fds[i];
     }
     return f.generation;
 }
@@ -290,6 +296,8 @@ void world_release(struct world *w)
 {
     scoped_close_fd(&w->init);
     scoped_close_fd(&w->channel);
+    for (int i = 0; i < 2; i++)
+        scoped_close_fd(&w->given[i]);
     for (int i = 0; i < 3; i++)
         scoped_close_fd(&w->streams[i]);
     world_close_cell(w);

@@ -30,6 +30,7 @@ struct world {
     int channel;    /* the kernel's end */
     int streams[3]; /* its standard streams */
     int cell[3];    /* those of the execution */
+    int given[2];   /* what came with a CHECKPOINT or FORK: a socket, and the copier */
     struct strbuf states;
     struct world_ended ended[WORLD_ENDED_MAX];
     size_t ended_count;
