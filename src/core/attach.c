@@ -94,7 +94,7 @@ static void begin_to_ask(struct session *s)
 {
     s->info.is_frozen = true; /* perhaps; a frozen kernel would not answer */
     session_thaw(s);
-    s->is_asking = true;
+    s->is_asking = s->kernel_runs = true; /* until init says that it does not */
     guest_ask(s->guest);
     if (!s->cell)
         session_set_timer(s, SESSION_START_MS, session_on_start_late);
@@ -214,6 +214,7 @@ int session_attach(struct session **out, struct loop *loop, struct spawner_clien
                                     .create_ms = record->create_ms};
     memcpy(s->info.id, record->id, sizeof(s->info.id));
     memcpy(s->label, record->label, sizeof(s->label));
+    capacity_claim(template->capacity, &s->seat);
     struct attaching *a = xcalloc(1, sizeof(*a));
     *a = (struct attaching){.session = s, .has_execution = record->has_execution};
     if (record->has_execution) {

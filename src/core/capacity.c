@@ -198,6 +198,14 @@ int capacity_take(struct capacity *c, struct capacity_seat *seat, const struct s
     return 0;
 }
 
+void capacity_claim(struct capacity *c, struct capacity_seat *seat)
+{
+    if (!c)
+        return;
+    *seat = (struct capacity_seat){.capacity = c, .is_settled = true};
+    c->live++;
+}
+
 bool capacity_has_room(struct capacity *c, const struct spawn_limits *limits)
 {
     struct amount amount;

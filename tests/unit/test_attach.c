@@ -13,7 +13,7 @@
 
 #define KNOWN 7 /* the last request that was written down */
 
-static void begin_attach(struct world *w, bool has_execution)
+static void begin_attach_in(struct world *w, bool has_execution, struct capacity *capacity)
 {
     struct error err;
     struct session_record record = {.id = "ses_other",
@@ -21,6 +21,7 @@ static void begin_attach(struct world *w, bool has_execution)
                                     .generation = KNOWN,
                                     .has_execution = has_execution};
     world_init(w);
+    w->template.capacity = capacity;
     struct world_request *r = &w->requests[w->request_count++];
     *r = (struct world_request){.w = w};
     r->cell = (struct cell_request){.stdin_fd = -1, .timeout_ms = 1000, .output_bytes = 1000};
@@ -32,6 +33,11 @@ static void begin_attach(struct world *w, bool has_execution)
                                     &resumption, &world_session_events, w, &err),
                      0);
     world_assert_state(w, SESSION_CREATING);
+}
+
+static void begin_attach(struct world *w, bool has_execution)
+{
+    begin_attach_in(w, has_execution, NULL);
 }
 
 /* The spawner gives its fds back; those of the output are fresh. */
@@ -212,6 +218,50 @@ static void test_attach_closed(void **state)
     world_close(&w);
 }
 
+/* It counts like one of our own, and is taken even where there is no room for another. */
+static void test_attach_seat(void **state)
+{
+    (void)state;
+    struct world w;
+    struct capacity *capacity;
+    struct capacity_info info;
+    struct capacity_seat other = {0};
+    struct error err;
+    const struct capacity_order order = {.max_sandboxes = 1};
+    assert_int_equal(capacity_open(&capacity, &order, &err), 0);
+    capacity_claim(capacity, &other);
+    begin_attach_in(&w, false, capacity);
+    capacity_get_info(capacity, &info);
+    assert_int_equal(info.live, 2);
+    capacity_give(&other);
+    assert_false(capacity_has_room(capacity, &w.template.limits));
+    give_back(&w, true, false);
+    world_say(&w, KERNEL_SYNCED, 0, KNOWN, "", 0);
+    world_close(&w);
+    assert_true(capacity_has_room(capacity, &w.template.limits));
+    capacity_free(capacity);
+}
+
+/* Whether its interpreter runs is not known before init has told. */
+static void test_attach_reset(void **state)
+{
+    (void)state;
+    for (int runs = 0; runs < 2; runs++) {
+        struct world w;
+        begin_attach(&w, false);
+        give_back(&w, true, false);
+        world_reset(&w);
+        world_expect_init(&w, GUEST_KILL, 0);
+        world_expect_silence(&w); /* a start would be refused while the old one lives */
+        world_init_says(&w, GUEST_TOLD, runs, 0, SIGKILL);
+        if (runs)
+            world_init_says(&w, GUEST_EXITED, 0, 0, SIGKILL);
+        world_expect_start(&w);
+        world_become_ready(&w);
+        world_close(&w);
+    }
+}
+
 /* It is kept under its label, also after a reset; let go of, it lives on. */
 static void test_keep(void **state)
 {
@@ -258,6 +308,8 @@ int main(void)
     check_one(&check, "a kernel that nobody can speak to is killed", test_attach_without_channel);
     check_one(&check, "a sandbox that is no more", test_attach_refused);
     check_one(&check, "a close before the spawner's answer", test_attach_closed);
+    check_one(&check, "it has a seat, like one of our own", test_attach_seat);
+    check_one(&check, "a reset before init has told", test_attach_reset);
     check_one(&check, "what the next host needs is kept", test_keep);
     return check_run(&check, "attach");
 }
