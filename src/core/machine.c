@@ -84,8 +84,7 @@ static void apply_memory(struct machine *m, const char *root, const char *dir,
                          const struct files *f)
 {
     uint64_t max, now, idle = 0;
-    if (!read_number(root, dir, f->max, &max) || max >= m->memory_bytes ||
-        !read_number(root, dir, f->now, &now))
+    if (!read_number(root, dir, f->max, &max) || !read_number(root, dir, f->now, &now))
         return;
     scoped_free char *path = xasprintf("%s/memory.stat", dir);
     scoped_free char *stat = read_file(root, path);
