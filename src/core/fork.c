@@ -57,6 +57,8 @@ static void drop_heir(struct heir *h)
     close_fd(&h->control_fd);
     close_fd(&h->channel_fd);
     h->is_sealed = false;
+    if (!h->is_asked)
+        capacity_give(&h->seat);
 }
 
 void fork_end_family(struct session *s, const char *why)
@@ -103,7 +105,7 @@ static void on_heir(void *ctx, const struct spawn_message *m, int *fds, const st
         h->control_fd = take_fd(&fds[0]);
         h->channel_fd = take_fd(&fds[1]);
     }
-    if (session_is_ending(s) || s->family.why_none)
+    if (!m || session_is_ending(s) || s->family.why_none)
         drop_heir(h);
     end_brood_if_done(s);
     session_destroy_if_due(s);
@@ -116,10 +118,8 @@ static void ask_all(struct session *s)
     session_fill_create(s->template, &m);
     m.create.zygote = f->brood;
     session_ask_create(s, f->brood);
-    f->count = MIN(s->template->forks, (size_t)SESSION_FORKS_MAX);
     for (size_t i = 0; i < f->count; i++) {
-        f->heirs[i] =
-            (struct heir){.session = s, .control_fd = -1, .channel_fd = -1, .is_asked = true};
+        f->heirs[i].is_asked = true;
         struct spawn_message each = m;
         spawner_client_ask(s->spawner, &each, on_heir, &f->heirs[i]);
     }
@@ -140,11 +140,28 @@ static void on_brood(void *ctx, const struct spawn_message *m, int *fds, const s
     }
 }
 
-void fork_begin_family(struct session *s)
+static int take_seats(struct session *s, struct error *err)
 {
+    const struct session_template *t = s->template;
+    struct family *f = &s->family;
+    size_t wanted = MIN(t->forks, (size_t)SESSION_FORKS_MAX);
+    for (; f->count < wanted; f->count++) {
+        struct heir *h = &f->heirs[f->count];
+        *h = (struct heir){.session = s, .control_fd = -1, .channel_fd = -1};
+        if (capacity_take(t->capacity, &h->seat, &t->limits, err) < 0)
+            return -1; /* the others are given back with the session */
+    }
+    return 0;
+}
+
+int fork_begin_family(struct session *s, struct error *err)
+{
+    if (take_seats(s, err) < 0)
+        return -1;
     struct spawn_message m = {.verb = SPAWN_BROOD, .brood = {.zygote = s->template->zygote}};
     s->is_creating = s->family.is_asking = true;
     spawner_client_ask(s->spawner, &m, on_brood, s);
+    return 0;
 }
 
 static void on_brood_event(struct session *s, const struct spawn_message *m)
@@ -169,6 +186,7 @@ static void on_heir_event(struct heir *h, const struct spawn_message *m)
 {
     if (m->verb == SPAWN_SEALED && !(m->flags & SPAWN_FAILED)) {
         h->is_sealed = true;
+        capacity_settle(&h->seat);
         h->layers = m->sealed.layers;
         return;
     }
@@ -290,8 +308,10 @@ void fork_forget(struct session *s)
     forget_child(s);
     fork_release(s);
     s->family.brood = 0; /* there may be no spawner to ask */
-    for (size_t i = 0; i < s->family.count; i++)
+    for (size_t i = 0; i < s->family.count; i++) {
         s->family.heirs[i].sandbox = 0;
+        s->family.heirs[i].is_asked = false;
+    }
     fork_end_family(s, "the session is over");
 }
 
@@ -507,6 +527,8 @@ bool fork_on_guest(struct session *s, const struct guest_message *m)
 
 static int take_place(struct session *child, struct heir *h, struct error *err)
 {
+    child->seat = h->seat;
+    h->seat = (struct capacity_seat){0};
     child->sandbox = h->sandbox;
     child->info.layers = h->layers;
     child->is_sealed = child->is_warm = true;

@@ -290,8 +290,7 @@ struct session *session_new(struct loop *loop, struct spawner_client *spawner,
     s->start_ns = clock_now_ns();
     s->info.created_ns = s->info.last_used_ns = clock_wall_ns();
     fork_init(s);
-    if (id_make(ID_SESSION, s->info.id, err) < 0 ||
-        capacity_take(template->capacity, &s->seat, &template->limits, err) < 0) {
+    if (id_make(ID_SESSION, s->info.id, err) < 0) {
         free(s);
         return NULL;
     }
@@ -315,9 +314,13 @@ int session_open(struct session **out, struct loop *loop, struct spawner_client 
     struct session *s = session_new(loop, spawner, template, events, ctx, err);
     if (!s)
         return -1;
-    if (template->forks > 0 && template->zygote)
-        fork_begin_family(s);
-    else
+    bool is_family = template->forks > 0 && template->zygote;
+    if (capacity_take(template->capacity, &s->seat, &template->limits, err) < 0 ||
+        (is_family && fork_begin_family(s, err) < 0)) {
+        session_free(s);
+        return -1;
+    }
+    if (!is_family)
         session_ask_create(s, template->zygote);
     *out = s;
     return 0;

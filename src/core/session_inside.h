@@ -46,6 +46,7 @@ struct checkpoint_work {
 /* A sealed sandbox in which a process waits that has the memory of a session's interpreter. */
 struct heir {
     struct session *session;
+    struct capacity_seat seat;
     uint64_t sandbox; /* 0: none (any more) */
     int control_fd;
     int channel_fd;
@@ -254,7 +255,9 @@ void attach_free(struct session *s);
 /* --- fork.c ----------------------------------------------------------------------------------- */
 
 void fork_init(struct session *s);
-void fork_begin_family(struct session *s);  /* instead of session_ask_create() */
+
+/* Instead of session_ask_create(). ERROR_LIMIT: there is no room for its heirs. */
+MUST_CHECK int fork_begin_family(struct session *s, struct error *err);
 bool fork_is_owed(const struct session *s); /* the spawner will call back for its family */
 void fork_end_family(struct session *s, const char *why); /* no heirs from now on */
 void fork_on_event(struct session *s, const struct spawn_message *m);

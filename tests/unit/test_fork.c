@@ -44,7 +44,7 @@ static void reply_create(struct family_world *f, uint64_t sandbox, int *init, in
     stage_reply(&f->parent.spawner, SPAWN_CREATE, &m, fds, 2);
 }
 
-static void begin_family(struct family_world *f)
+static void begin_family_in(struct family_world *f, struct capacity *capacity)
 {
     struct error err;
     struct world *w = &f->parent;
@@ -55,6 +55,7 @@ static void begin_family(struct family_world *f)
     strbuf_init(&f->child.states, 4 * KIB);
     w->template.zygote = ZYGOTE;
     w->template.forks = 1;
+    w->template.capacity = capacity;
     w->template.copier_fd = memfd_create("copier", MFD_CLOEXEC);
     assert_int_equal(session_open(&w->session, w->loop, &w->spawner, &w->template,
                                   &world_session_events, w, &err),
@@ -64,10 +65,15 @@ static void begin_family(struct family_world *f)
     tell(f, SPAWN_SEALED, BROOD);
 }
 
-static void open_family(struct family_world *f)
+static void begin_family(struct family_world *f)
+{
+    begin_family_in(f, NULL);
+}
+
+static void open_family_in(struct family_world *f, struct capacity *capacity)
 {
     struct world *w = &f->parent;
-    begin_family(f);
+    begin_family_in(f, capacity);
     reply_create(f, WORLD_SANDBOX, &w->init, &w->channel);
     reply_create(f, HEIR, &f->child.init, &f->heir);
     tell(f, SPAWN_SEALED, WORLD_SANDBOX);
@@ -76,6 +82,11 @@ static void open_family(struct family_world *f)
     world_reply(w, SPAWN_DESTROY, (struct spawn_stats){0}); /* the brood has done its part */
     world_say(w, KERNEL_READY, 0, 0, "{}", 2);
     world_assert_state(w, SESSION_READY);
+}
+
+static void open_family(struct family_world *f)
+{
+    open_family_in(f, NULL);
 }
 
 static void release_family(struct family_world *f)
@@ -358,6 +369,60 @@ static void test_brood_dies(void **state)
     close_family(&f);
 }
 
+static uint64_t count_seats(const struct capacity *capacity)
+{
+    struct capacity_info info;
+    capacity_get_info(capacity, &info);
+    return info.live;
+}
+
+/* An heir is a sandbox like any other, from its making on; to become a fork costs no more. */
+static void test_seats(void **state)
+{
+    (void)state;
+    struct family_world f;
+    struct capacity *capacity;
+    struct error err;
+    const struct capacity_order order = {.max_sandboxes = 2};
+    assert_int_equal(capacity_open(&capacity, &order, &err), 0);
+    open_family_in(&f, capacity);
+    assert_int_equal(count_seats(capacity), 2);
+    begin_fork(&f);
+    assert_int_equal(count_seats(capacity), 2);
+    session_close(f.child.session);
+    world_reply(&f.parent, SPAWN_DESTROY, (struct spawn_stats){0});
+    assert_int_equal(count_seats(capacity), 1);
+    close_family(&f);
+    assert_int_equal(count_seats(capacity), 0);
+    open_family_in(&f, capacity);
+    tell(&f, SPAWN_EXITED, HEIR); /* unused */
+    assert_int_equal(count_seats(capacity), 1);
+    close_family(&f);
+    capacity_free(capacity);
+}
+
+static void test_no_seats(void **state)
+{
+    (void)state;
+    struct world w;
+    struct capacity *capacity;
+    struct error err;
+    const struct capacity_order order = {.max_sandboxes = 2};
+    assert_int_equal(capacity_open(&capacity, &order, &err), 0);
+    world_init(&w);
+    w.template.zygote = ZYGOTE;
+    w.template.forks = 2;
+    w.template.capacity = capacity;
+    assert_int_equal(
+        session_open(&w.session, w.loop, &w.spawner, &w.template, &world_session_events, &w, &err),
+        -1);
+    assert_int_equal(err.code, ERROR_LIMIT);
+    assert_int_equal(w.spawner.count, 0);
+    assert_int_equal(count_seats(capacity), 0);
+    world_release(&w);
+    capacity_free(capacity);
+}
+
 int main(void)
 {
     struct check check = {.count = 0};
@@ -373,5 +438,7 @@ int main(void)
     check_one(&check, "one that is freed asks nobody", test_freed_without_spawner);
     check_one(&check, "without a spawner a fork ends at any step", test_spawner_gone);
     check_one(&check, "a brood that dies in the making is told once", test_brood_dies);
+    check_one(&check, "an heir has a seat, which its fork takes over", test_seats);
+    check_one(&check, "without seats for its heirs it is refused", test_no_seats);
     return check_run(&check, "fork");
 }
