@@ -186,6 +186,21 @@ bool attach_on_guest(struct session *s, struct guest_message *m)
 
 /* --- the interface --------------------------------------------------------------------------- */
 
+static void use_record(struct session *s, const struct session_record *record)
+{
+    s->info.created_ns = record->created_ns;
+    s->info.last_used_ns = record->last_used_ns;
+    s->info.create_ms = record->create_ms;
+    s->sandbox = record->sandbox;
+    s->generation = record->generation;
+    s->before = record->before;
+    s->newest_ns = record->newest_ns;
+    s->last_number = record->last_number;
+    s->is_sealed = s->is_creating = s->is_kept = true;
+    memcpy(s->info.id, record->id, sizeof(s->info.id));
+    memcpy(s->label, record->label, sizeof(s->label));
+}
+
 int session_attach(struct session **out, struct loop *loop, struct spawner_client *spawner,
                    const struct session_template *template, const struct session_record *record,
                    const struct session_resumption *resumption, const struct session_events *events,
@@ -193,27 +208,8 @@ int session_attach(struct session **out, struct loop *loop, struct spawner_clien
 {
     if (record->sandbox == 0)
         return error_set(err, ERROR_NOT_FOUND, "the session has no sandbox");
-    struct session *s = xcalloc(1, sizeof(*s));
-    *s = (struct session){.loop = loop,
-                          .spawner = spawner,
-                          .template = template,
-                          .events = events,
-                          .ctx = ctx,
-                          .sandbox = record->sandbox,
-                          .generation = record->generation,
-                          .before = record->before,
-                          .newest_ns = record->newest_ns,
-                          .last_number = record->last_number,
-                          .start_ns = clock_now_ns(),
-                          .is_sealed = true,
-                          .is_creating = true,
-                          .is_kept = true};
-    fork_init(s);
-    s->info = (struct session_info){.created_ns = record->created_ns,
-                                    .last_used_ns = record->last_used_ns,
-                                    .create_ms = record->create_ms};
-    memcpy(s->info.id, record->id, sizeof(s->info.id));
-    memcpy(s->label, record->label, sizeof(s->label));
+    struct session *s = session_new(loop, spawner, template, events, ctx);
+    use_record(s, record);
     capacity_claim(template->capacity, &s->seat);
     struct attaching *a = xcalloc(1, sizeof(*a));
     *a = (struct attaching){.session = s, .has_execution = record->has_execution};

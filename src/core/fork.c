@@ -567,10 +567,8 @@ int session_fork(struct session *parent, struct session **out, const struct sess
         return error_hint(err, "wait for what it does, or interrupt that");
     }
     struct session *child =
-        session_new(parent->loop, parent->spawner, parent->template, events, ctx, err);
-    if (!child)
-        return -1;
-    if (begin(parent, child, err) < 0) {
+        session_new(parent->loop, parent->spawner, parent->template, events, ctx);
+    if (id_make(ID_SESSION, child->info.id, err) < 0 || begin(parent, child, err) < 0) {
         session_free(child);
         return -1;
     }

@@ -279,7 +279,7 @@ void session_give(struct session *s, const struct session_events *events, void *
 
 struct session *session_new(struct loop *loop, struct spawner_client *spawner,
                             const struct session_template *template,
-                            const struct session_events *events, void *ctx, struct error *err)
+                            const struct session_events *events, void *ctx)
 {
     struct session *s = xcalloc(1, sizeof(*s));
     s->loop = loop;
@@ -290,10 +290,6 @@ struct session *session_new(struct loop *loop, struct spawner_client *spawner,
     s->start_ns = clock_now_ns();
     s->info.created_ns = s->info.last_used_ns = clock_wall_ns();
     fork_init(s);
-    if (id_make(ID_SESSION, s->info.id, err) < 0) {
-        free(s);
-        return NULL;
-    }
     return s;
 }
 
@@ -311,11 +307,10 @@ int session_open(struct session **out, struct loop *loop, struct spawner_client 
                  const struct session_template *template, const struct session_events *events,
                  void *ctx, struct error *err)
 {
-    struct session *s = session_new(loop, spawner, template, events, ctx, err);
-    if (!s)
-        return -1;
+    struct session *s = session_new(loop, spawner, template, events, ctx);
     bool is_family = template->forks > 0 && template->zygote;
-    if (capacity_take(template->capacity, &s->seat, &template->limits, err) < 0 ||
+    if (id_make(ID_SESSION, s->info.id, err) < 0 ||
+        capacity_take(template->capacity, &s->seat, &template->limits, err) < 0 ||
         (is_family && fork_begin_family(s, err) < 0)) {
         session_free(s);
         return -1;

@@ -38,7 +38,7 @@ struct session_template {
     int copier_fd;              /* a memory file: what helps the kernel to copy itself, or -1 */
     size_t checkpoint_max;      /* 0: SESSION_CHECKPOINTS_DEFAULT */
     uint64_t zygote;            /* the warm interpreter to fork from; 0: started cold */
-    size_t forks;               /* how often the session can be forked; needs a zygote */
+    size_t forks;               /* how often it can be forked; needs a zygote, and seats as many */
     uint64_t idle_ms;           /* closed when unused for this long; 0: never */
     uint64_t idle_freeze_ms;    /* frozen when unused for this long; 0: never */
     struct capacity *capacity;  /* which a session needs a seat of; NULL: none; borrowed */

@@ -183,7 +183,7 @@ void session_fill_create(const struct session_template *template, struct spawn_m
 void session_ask_create(struct session *s, uint64_t zygote);
 struct session *session_new(struct loop *loop, struct spawner_client *spawner,
                             const struct session_template *template,
-                            const struct session_events *events, void *ctx, struct error *err);
+                            const struct session_events *events, void *ctx); /* has no id yet */
 
 /* --- session_kernel.c ------------------------------------------------------------------------- */
 
