@@ -22,6 +22,7 @@
 #include "cli/outcome.h"
 #include "cli/place.h"
 #include "cli/term.h"
+#include "core/run.h"
 #include "core/tier.h"
 #include "image/image_store.h"
 #include "image/runner.h"
@@ -48,8 +49,8 @@ struct run {
     struct loop *loop;
     struct loop_signal *signals[3];
     struct spawner_client *spawner;
-    struct execution_run *execution;
-    struct execution_request request;
+    struct run *execution;
+    struct run_request request;
     struct execution_input inputs[INPUTS_MAX];
     struct out_dir *out;
     const char **argv; /* owned; the strings are borrowed */
@@ -207,7 +208,7 @@ static void on_output(void *ctx, enum execution_stream stream, const void *data,
         return;
     if (fd_write_all(fd, data, len, &err) < 0 && fd == STDOUT_FILENO) {
         r->stdout_is_gone = true; /* `cove run ... | head`: nobody reads on */
-        execution_kill(r->execution);
+        run_kill(r->execution);
     }
 }
 
@@ -291,7 +292,7 @@ static void on_event(void *ctx, const struct spawn_message *m)
 {
     struct run *r = ctx;
     if (r->execution)
-        execution_on_event(r->execution, m);
+        run_on_event(r->execution, m);
 }
 
 static void on_signal(void *ctx, int signal)
@@ -301,9 +302,9 @@ static void on_signal(void *ctx, int signal)
         r->status = 128 + signal;
         loop_stop(r->loop);
     } else if (signal == SIGINT) {
-        execution_interrupt(r->execution);
+        run_interrupt(r->execution);
     } else {
-        execution_kill(r->execution);
+        run_kill(r->execution);
     }
 }
 
@@ -326,7 +327,7 @@ static int open_native(struct run *r, struct error *err)
 static void close_native(struct run *r)
 {
     spawner_client_free(r->spawner);
-    execution_run_free(r->execution);
+    run_free(r->execution);
     for (size_t i = 0; i < ARRAY_LEN(watched_signals); i++)
         loop_signal_free(r->signals[i]);
     loop_free(r->loop);
@@ -388,7 +389,7 @@ static int run_program(struct run *r, const struct source *source, int argc, cha
     if (!r->runner || prepare(r, source, argc, argv, err) < 0)
         return -1;
     /* Right behind the hello: a spawner that cannot serve answers that one with the reason. */
-    if (execution_begin(&r->execution, r->loop, r->spawner, &r->request, &run_events, r, err) < 0)
+    if (run_begin(&r->execution, r->loop, r->spawner, &r->request, &run_events, r, err) < 0)
         return -1;
     r->request.stdin_fd = -1; /* taken */
     loop_run(r->loop);

@@ -37,11 +37,9 @@ static void tell_lost(const struct attaching *a, const struct error *why)
         return;
     struct execution e = {.created_ns = a->execution.created_ns,
                           .started_ns = a->execution.started_ns,
-                          .ended_ns = clock_wall_ns(),
                           .error = *why};
     memcpy(e.id, a->execution.id, sizeof(e.id));
-    e.verdict = (struct verdict){.state = EXECUTION_LOST, .kind = REASON_INFRASTRUCTURE};
-    snprintf(e.verdict.message, sizeof(e.verdict.message), "%.255s", why->msg);
+    execution_judge(&e);
     a->resumption.events->ended(a->resumption.ctx, &e);
 }
 

@@ -104,18 +104,11 @@ static void finish(struct cell *c)
     loop_timer_free(take_ptr(&c->again_timer));
     upload_free(take_ptr(&c->upload));
     collect_free(take_ptr(&c->collect));
-    e->ended_ns = clock_wall_ns();
     attribute(c);
     if (c->has_lost_output && !e->error.msg[0])
         error_set(&e->error, ERROR_UNAVAILABLE,
                   "its output was lost with the process that read it");
-    if (e->error.msg[0]) {
-        e->verdict = (struct verdict){.state = EXECUTION_LOST, .kind = REASON_INFRASTRUCTURE};
-        snprintf(e->verdict.message, sizeof(e->verdict.message), "%.255s", e->error.msg);
-        snprintf(e->verdict.hint, sizeof(e->verdict.hint), "%s", e->error.hint);
-    } else {
-        verdict_reach(&e->verdict, &e->facts);
-    }
+    execution_judge(e);
     c->events.ended(c->events.ctx, c);
 }
 
@@ -222,8 +215,7 @@ static void on_kill_late(void *ctx)
 {
     struct cell *c = ctx;
     struct spawn_message m = {.verb = SPAWN_KILL, .sandbox = c->place.sandbox};
-    struct count *nobody = xcalloc(1, sizeof(*nobody));
-    spawner_client_ask(c->place.spawner, &m, on_stats, nobody);
+    spawner_client_ask(c->place.spawner, &m, NULL, NULL);
 }
 
 /* What was killed may take its time to die, but does nothing any more. */
@@ -445,30 +437,18 @@ static int start_after_tick(struct cell *c, struct error *err)
 
 static int put(struct cell *c, struct error *err)
 {
-    int fds[2];
     if (c->request->input_count == 0)
         return start_after_tick(c, err);
-    if (pipe2(fds, O_CLOEXEC) < 0)
-        return error_sys(err, "make pipe");
-    scoped_fd int theirs = fds[0];
-    scoped_fd int ours = fds[1];
     c->step = STEP_PUT;
-    if (guest_files(c->place.guest, GUEST_FILES_PUT, theirs, theirs, 0, err) < 0)
-        return -1;
-    return upload_new(&c->upload, c->place.loop, c->request->inputs, c->request->input_count,
-                      take_fd(&ours), err);
+    return upload_begin(&c->upload, c->place.loop, c->place.guest, c->request->inputs,
+                        c->request->input_count, err);
 }
 
 static int on_put(struct cell *c, int error, struct error *err)
 {
     upload_free(take_ptr(&c->upload));
-    if (error) {
-        errno = error;
-        error_sys(err, "put the files into the workspace");
-        if (error == ENOSPC)
-            error_hint(err, "remove files, or raise the disk limit");
-        return -1;
-    }
+    if (error)
+        return upload_explain(error, "remove files, or raise the disk limit", err);
     if (c->e.facts.is_cancelled) { /* meanwhile */
         c->step = STEP_FINISH;
         check_finished(c);
@@ -626,12 +606,8 @@ static struct cell *make(const struct cell_place *place, const struct cell_reque
     c->events = *events;
     c->stats = *place->before;
     c->stdin_fd = -1;
-    c->e.created_ns = clock_wall_ns();
+    execution_init(&c->e, place->limits, request->timeout_ms, request->output_bytes);
     c->e.layers = place->layers;
-    c->e.facts.limits = *place->limits;
-    c->e.facts.timeout_ms = request->timeout_ms;
-    output_init(&c->e.out, request->output_bytes);
-    output_init(&c->e.err, request->output_bytes);
     return c;
 }
 
@@ -737,11 +713,7 @@ void cell_free(struct cell *c)
     collect_free(c->collect);
     stdio_free(c->stdio);
     scoped_close_fd(&c->stdin_fd);
-    result_list_release(&c->e.results);
-    exception_release(&c->e.exception);
-    artifact_list_release(&c->e.artifacts);
-    output_release(&c->e.out);
-    output_release(&c->e.err);
+    execution_release(&c->e);
     free(c);
 }
 

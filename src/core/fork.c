@@ -22,14 +22,6 @@
 #define FILES_MS  120000 /* for the workspace */
 #define ANSWER_MS 5000   /* for anything else that is waited for */
 
-static void on_ignored(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
-{
-    (void)ctx;
-    (void)m;
-    (void)fds;
-    (void)err;
-}
-
 void fork_init(struct session *s)
 {
     s->fork.gate_fd = s->fork.heir_fd = s->family.gate_fd = -1;
@@ -39,7 +31,7 @@ static void destroy_one(struct session *s, uint64_t *sandbox)
 {
     struct spawn_message m = {.verb = SPAWN_DESTROY, .sandbox = *sandbox};
     if (*sandbox)
-        spawner_client_ask(s->spawner, &m, on_ignored, NULL);
+        spawner_client_ask(s->spawner, &m, NULL, NULL);
     *sandbox = 0;
 }
 

@@ -9,6 +9,8 @@
 
 #include "core/capacity.h"
 #include "core/cell.h"
+#include "event/loop.h"
+#include "runtime/spawner_client.h"
 
 #define SESSION_QUEUE_MAX           64
 #define SESSION_CHECKPOINTS_MAX     32

@@ -2,19 +2,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/session_inside.h"
 
-/* Who asks the spawner may be gone when the answer comes. */
-static void on_frozen(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
-{
-    (void)ctx;
-    (void)m;
-    (void)fds;
-    (void)err;
-}
-
 static void ask_freezer(struct session *s, enum spawn_verb verb)
 {
     struct spawn_message m = {.verb = (uint16_t)verb, .sandbox = s->sandbox};
-    spawner_client_ask(s->spawner, &m, on_frozen, NULL);
+    spawner_client_ask(s->spawner, &m, NULL, NULL);
 }
 
 /* A host that cannot freeze leaves it running, which is no harm; the thaw is sent all the same, in

@@ -170,7 +170,8 @@ void stage_reply(struct spawner_client *c, enum spawn_verb verb, struct spawn_me
         c->count--;
         memmove(&c->asks[i], &c->asks[i + 1], (c->count - i) * sizeof(c->asks[0]));
         error_set(&err, ERROR_UNAVAILABLE, "the spawner is gone");
-        reply(ctx, m, fds, m ? NULL : &err);
+        if (reply)
+            reply(ctx, m, fds, m ? NULL : &err);
         for (size_t j = 0; j < given_count; j++)
             scoped_close_fd(&fds[j]);
         return;

@@ -250,6 +250,25 @@ static void test_good(void **state)
     world_close(&w);
 }
 
+/* An answer that nobody waits for, and the fds with it. */
+static void test_unheard(void **state)
+{
+    (void)state;
+    static const char *const ways[] = {"good", "mute"};
+    for (size_t i = 0; i < ARRAY_LEN(ways); i++) {
+        unsigned fds_before = count_fds();
+        struct world w;
+        struct spawn_message m = {.verb = SPAWN_CREATE};
+        world_open(&w, ways[i]);
+        spawner_client_ask(w.client, &m, NULL, NULL);
+        ask(&w, SPAWN_PING);
+        run_until(&w, 2);
+        assert_int_equal(w.answers, 2);
+        world_close(&w);
+        assert_int_equal(count_fds(), fds_before);
+    }
+}
+
 /* With a sandbox left, the free waits for the spawner to remove it. */
 static void test_waits(void **state)
 {
@@ -390,6 +409,7 @@ int main(int argc, char **argv)
         return play(argc, argv);
     struct check check = {.count = 0};
     check_one(&check, "requests are answered, a new sandbox brings its fd", test_good);
+    check_one(&check, "an answer that nobody waits for is dropped", test_unheard);
     check_one(&check, "with a sandbox left the end is waited for", test_waits);
     check_one(&check, "answers find their requests in any order", test_reverse);
     check_one(&check, "a spawner that goes away answers every request", test_gone);
