@@ -4,10 +4,8 @@
  * host before has read of the first two is gone, so each of them is asked to say where things
  * stand, and whatever comes before that answer is dropped. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"

@@ -6,9 +6,7 @@
 #include "core/run.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -352,6 +350,13 @@ static int on_guest_message(struct run *run, const struct guest_message *m, stru
     return 0;
 }
 
+static void fail_early(struct run *run)
+{
+    struct error err;
+    error_set(&err, ERROR_UNAVAILABLE, "the sandbox died before its program started");
+    fail(run, &err);
+}
+
 static void on_guest(void *ctx, const struct guest_message *m)
 {
     struct run *run = ctx;
@@ -364,10 +369,8 @@ static void on_guest(void *ctx, const struct guest_message *m)
     /* The end of pid 1 is told by the spawner too; whoever comes first. */
     if (run->step == STEP_RUN)
         begin_drain(run);
-    else if (run->step < STEP_RUN && run->is_sealed) { /* else the spawner says why */
-        error_set(&err, ERROR_UNAVAILABLE, "the sandbox died before its program started");
-        fail(run, &err);
-    }
+    else if (run->step < STEP_RUN && run->is_sealed) /* else the spawner says why */
+        fail_early(run);
 }
 
 static void on_created(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
@@ -409,7 +412,9 @@ static void on_over(struct run *run, const struct spawn_message *m)
 {
     run->e.facts.stats = m->stats;
     run->e.facts.stats.is_over = 1;
-    if (run->step == STEP_RUN) {
+    if (run->step < STEP_RUN) {
+        fail_early(run);
+    } else if (run->step == STEP_RUN) {
         begin_drain(run);
     } else if (run->step == STEP_COLLECT) {
         run->e.artifacts.is_cut = true;
