@@ -452,7 +452,7 @@ static int on_put(struct cell *c, int error, struct error *err)
         check_finished(c);
         return 0;
     }
-    return start(c, err);
+    return start_after_tick(c, err);
 }
 
 /* --- what is heard --------------------------------------------------------------------------- */

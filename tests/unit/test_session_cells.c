@@ -5,7 +5,10 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 static void test_queue(void **state)
 {
@@ -253,6 +256,50 @@ static void test_late_pipes(void **state)
     world_close(&w);
 }
 
+static bool has_heard(const struct world *w)
+{
+    char first;
+    return recv(w->channel, &first, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+/* Files that an earlier execution changed within this tick of the clock are not this one's: it
+ * waits, with files to put or without. */
+static void test_tick(void **state)
+{
+    (void)state;
+    for (size_t inputs = 0; inputs < 2; inputs++) {
+        struct world w;
+        struct error err;
+        struct execution_input input = {.path = (char[]){"in"},
+                                        .fd = memfd_create("in", MFD_CLOEXEC)};
+        world_open(&w);
+        w.listed_ns = clock_file_ns() + 3600000000000;
+        uint32_t generation = world_execute(&w);
+        w.requests[0].cell.wants_artifacts = true;
+        world_say_done(&w, generation, 0);
+        world_expect_init(&w, GUEST_FILES, GUEST_FILES_LIST_NOW);
+        world_init_says(&w, GUEST_FILES_DONE, 0, 0, 0);
+        world_last_ended(&w, 1);
+        struct world_request *r = &w.requests[w.request_count++];
+        *r = (struct world_request){.w = &w, .cell = w.requests[0].cell};
+        r->cell.inputs = &input;
+        r->cell.input_count = inputs;
+        assert_int_equal(
+            session_execute(w.session, &r->cell, false, &world_execution_events, r, &err), 0);
+        if (inputs > 0) {
+            world_expect_init(&w, GUEST_FILES, GUEST_FILES_PUT);
+            world_init_says(&w, GUEST_FILES_DONE, 0, 0, 0);
+        }
+        assert_false(has_heard(&w));
+        world_advance(&w, 20); /* but not for ever: the clock may have been set back */
+        world_say_done(&w, world_hear(&w, KERNEL_EXECUTE), 0);
+        world_init_says(&w, GUEST_FILES_DONE, 0, 0, 0);
+        world_last_ended(&w, 2);
+        world_close(&w);
+        close(input.fd);
+    }
+}
+
 int main(void)
 {
     struct check check = {.count = 0};
@@ -268,5 +315,6 @@ int main(void)
     check_one(&check, "an interrupt, and a second one", test_interrupt);
     check_one(&check, "a cancel kills after a while", test_cancel);
     check_one(&check, "pipes of earlier executions are few", test_late_pipes);
+    check_one(&check, "a file of an earlier execution is not this one's", test_tick);
     return check_run(&check, "session_cells");
 }

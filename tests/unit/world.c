@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -161,11 +162,14 @@ enum guest_verb world_init_hears(struct world *w, int *value)
         count = 0;
     }
     if (request.m.verb == GUEST_FILES && request.m.value == GUEST_FILES_LIST_NOW) {
-        struct strbuf nothing;
-        strbuf_init(&nothing, 1 * KIB);
-        file_stream_add_end(&nothing);
-        assert_int_equal(pwrite(fds[1], nothing.data, nothing.len, 0), nothing.len);
-        strbuf_release(&nothing);
+        struct strbuf list;
+        strbuf_init(&list, 1 * KIB);
+        const struct guest_file folder = {.mode = S_IFDIR, .ctime_ns = w->listed_ns};
+        if (w->listed_ns)
+            file_stream_add_entry(&list, &folder, "folder");
+        file_stream_add_end(&list);
+        assert_int_equal(pwrite(fds[1], list.data, list.len, 0), list.len);
+        strbuf_release(&list);
     }
     while (count > 0)
         close(fds[--count]);

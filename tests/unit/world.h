@@ -43,6 +43,7 @@ struct world {
     unsigned answers;
     struct strbuf answer;
     struct error answer_error;
+    int64_t listed_ns; /* when a folder of its workspace was changed last; 0: it is empty */
     unsigned fds_before;
     bool is_closing_at_end; /* the caller closes the session when its execution ends */
 };
