@@ -12,6 +12,7 @@
 #include "base/memory.h"
 
 #define KERNEL_TEXT_MAX (4 * MIB)
+#define ALL_SEALS       (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
 #define COPIER          "cove_checkpoint.so"
 
 /* --- limits ---------------------------------------------------------------------------------- */
@@ -104,13 +105,10 @@ static int copy_text(int *out, const char *path, struct error *err)
     scoped_free char *text = NULL;
     if (fd_read_file(path, &text, KERNEL_TEXT_MAX, err) < 0)
         return error_wrap(err, "read the kernel");
-    scoped_fd int fd = memfd_create("kernel", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0)
-        return error_sys(err, "make memory file");
-    if (fd_write_all(fd, text, strlen(text), err) < 0)
+    scoped_fd int fd = -1;
+    if (fd_make_file(&fd, "kernel", text, strlen(text), err) < 0)
         return -1;
-    if (lseek(fd, 0, SEEK_SET) < 0 ||
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
+    if (fcntl(fd, F_ADD_SEALS, ALL_SEALS) < 0)
         return error_sys(err, "seal the kernel's text");
     *out = take_fd(&fd);
     return 0;
@@ -128,8 +126,7 @@ static void open_copier(struct session_template *t, const struct cli *cli)
     do
         n = sendfile(copy, file, NULL, KERNEL_TEXT_MAX);
     while (n > 0);
-    if (n == 0 &&
-        fcntl(copy, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) == 0)
+    if (n == 0 && fcntl(copy, F_ADD_SEALS, ALL_SEALS) == 0)
         t->copier_fd = take_fd(&copy);
 }
 

@@ -147,13 +147,5 @@ int upload_pack(int *out, const struct execution_input *inputs, size_t count, st
     while (refill(&u))
         strbuf_add(&all, u.data.data, u.data.len);
     strbuf_release(&u.data);
-    scoped_fd int fd = memfd_create("files", MFD_CLOEXEC);
-    if (fd < 0)
-        return error_sys(err, "make memory file");
-    if (fd_write_all(fd, all.data, all.len, err) < 0)
-        return -1;
-    if (lseek(fd, 0, SEEK_SET) < 0)
-        return error_sys(err, "rewind memory file");
-    *out = take_fd(&fd);
-    return 0;
+    return fd_make_file(out, "files", all.data, all.len, err);
 }

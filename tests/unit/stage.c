@@ -85,14 +85,6 @@ bool stage_has_timers(void)
     return timers.first;
 }
 
-unsigned stage_count_fds(void)
-{
-    unsigned count = 0;
-    for (int fd = 0; fd < 256; fd++)
-        count += fcntl(fd, F_GETFD) >= 0;
-    return count;
-}
-
 static void on_stop(void *ctx, unsigned events)
 {
     (void)events;

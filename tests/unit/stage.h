@@ -27,7 +27,6 @@ struct spawner_client {
 
 void stage_begin(void);      /* of each test */
 bool stage_has_timers(void); /* that nobody has freed */
-unsigned stage_count_fds(void);
 
 /* Lets the loop see everything that is there, and wait for nothing. */
 void stage_settle(struct loop *loop);

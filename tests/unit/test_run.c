@@ -50,7 +50,7 @@ static void begin(struct scene *s)
     *s = (struct scene){.init = -1, .streams = {-1, -1, -1}};
     assert_int_equal(loop_open(&s->loop, &err), 0);
     loop_free(s->loop); /* the first one of a process keeps descriptors of its own */
-    s->fds_before = stage_count_fds();
+    s->fds_before = check_count_fds();
     assert_int_equal(loop_open(&s->loop, &err), 0);
     s->request = (struct run_request){.argv = argv,
                                       .env = argv + 1,
@@ -71,7 +71,7 @@ static void close_scene(struct scene *s)
     stage_settle(s->loop);
     loop_free(s->loop);
     assert_false(stage_has_timers());
-    assert_int_equal(stage_count_fds(), s->fds_before);
+    assert_int_equal(check_count_fds(), s->fds_before);
 }
 
 static void reply(struct scene *s, enum spawn_verb verb, int fd)

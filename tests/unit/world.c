@@ -86,7 +86,7 @@ void world_init(struct world *w)
                         .given = {-1, -1}};
     assert_int_equal(loop_open(&w->loop, &err), 0);
     loop_free(w->loop); /* the first one of a process keeps descriptors of its own */
-    w->fds_before = stage_count_fds();
+    w->fds_before = check_count_fds();
     assert_int_equal(loop_open(&w->loop, &err), 0);
     strbuf_init(&w->states, 64 * KIB);
     strbuf_init(&w->answer, 64 * KIB);
@@ -310,7 +310,7 @@ void world_release(struct world *w)
     strbuf_release(&w->states);
     strbuf_release(&w->answer);
     assert_false(stage_has_timers());
-    assert_int_equal(stage_count_fds(), w->fds_before);
+    assert_int_equal(check_count_fds(), w->fds_before);
 }
 
 int world_try_execute(struct world *w, bool may_queue, int stdin_fd, struct error *err)
