@@ -54,8 +54,7 @@ static void on_cell_ended(void *ctx, struct cell *c)
     if (is_lost) {
         session_drop_kernel(s);
         guest_kill(s->guest); /* what the interpreter left running */
-        snprintf(s->info.error.msg, sizeof(s->info.error.msg), "%.255s",
-                 cell_execution(c)->verdict.message);
+        error_set(&s->info.error, ERROR_UNAVAILABLE, "%s", cell_execution(c)->verdict.message);
     }
     session_enter(s, is_lost ? SESSION_FAILED : SESSION_READY);
     told->ended(told_ctx, cell_execution(c));

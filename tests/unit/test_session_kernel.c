@@ -122,6 +122,30 @@ static void test_death_during(void **state)
     world_close(&w);
 }
 
+/* Why it failed is told anew each time, nothing of the time before. */
+static void test_death_after_another(void **state)
+{
+    (void)state;
+    struct world w;
+    world_init(&w);
+    world_open_sealed(&w);
+    world_init_says(&w, GUEST_STARTED, 0, 0, 0);
+    assert_int_equal(write(w.streams[2], "no module named x\n", 18), 18);
+    world_kernel_dies(&w, 3, 0);
+    assert_string_equal(session_info(w.session)->error.hint, "no module named x\n");
+    world_reset(&w);
+    world_expect_start(&w);
+    world_become_ready(&w);
+    world_execute(&w);
+    world_kernel_dies(&w, 0, SIGSEGV);
+    world_assert_state(&w, SESSION_FAILED);
+    const struct session_info *info = session_info(w.session);
+    assert_non_null(strstr(info->error.msg, "SIGSEGV"));
+    assert_int_equal(info->error.code, ERROR_UNAVAILABLE);
+    assert_string_equal(info->error.hint, "");
+    world_close(&w);
+}
+
 /* Init's news may be quicker than the end of the channel. */
 static void test_exit_before_end(void **state)
 {
@@ -370,6 +394,7 @@ int main(void)
     check_one(&check, "a kernel that is never ready", test_never_ready);
     check_one(&check, "a kernel that dies between executions", test_death_between);
     check_rows(&check, death_cases, test_death_during);
+    check_one(&check, "a second death is told with its own words", test_death_after_another);
     check_one(&check, "init's news may come before the channel's end", test_exit_before_end);
     check_one(&check, "a closed channel ends a kernel that lives", test_closed_and_alive);
     check_one(&check, "a sandbox that went is judged by its counters", test_init_dies);
