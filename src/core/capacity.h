@@ -7,7 +7,7 @@
  * quarter of the machine). What the others have not used of their promises is not kept for them;
  * should they all come for it, the kernel's killer finds the sandboxes before anything else.
  *
- * Parked sandboxes give way: they are let go before anybody is refused. */
+ * Parked sandboxes give way: they are let go before anybody is refused, if that can help. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
