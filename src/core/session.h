@@ -109,7 +109,8 @@ void session_keep(struct session *session, const uint8_t label[SPAWN_LABEL_BYTES
 
 void session_get_record(const struct session *session, struct session_record *out);
 
-/* Lets it go without ending it: nobody is told anything. */
+/* Lets it go without ending it: nobody is told anything. It is ready, busy or failed: before and
+ * after that the spawner owes it an answer, which would find nobody. */
 void session_detach(struct session *session, struct session_record *out);
 
 /* Who hears of the execution that runs; borrowed until its end. */
