@@ -540,16 +540,14 @@ static void on_session(struct script *s, struct session *session)
 {
     struct session_info info = *session_info(session);
     bool is_made = is_asked(s, session, "reset") || is_asked(s, session, "fork");
-    if (info.state == SESSION_READY && is_made) {
+    bool is_closed = info.state == SESSION_TERMINATED && is_asked(s, session, "close");
+    if (is_closed || (info.state == SESSION_READY && is_made)) {
         answer_session(s, &info);
         end_request(s);
     } else if (info.state == SESSION_FAILED && is_made) {
         if (is_asked(s, session, "fork")) /* nobody will ever use it */
             session_close(session);
         answer_error(s, &info.error);
-        end_request(s);
-    } else if (info.state == SESSION_TERMINATED && is_asked(s, session, "close")) {
-        answer_session(s, &info);
         end_request(s);
     }
 }

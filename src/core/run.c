@@ -255,9 +255,11 @@ void run_kill(struct run *run)
         destroy(run);
 }
 
+/* One that starts may run already: init sees the signal behind the order. */
 void run_interrupt(struct run *run)
 {
-    if (run->step != STEP_RUN || run->interrupts++ > 0) {
+    bool may_run = run->step == STEP_START || run->step == STEP_RUN;
+    if (!may_run || run->interrupts++ > 0) {
         run_kill(run);
         return;
     }

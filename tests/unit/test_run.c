@@ -186,6 +186,25 @@ static void test_kill_while_creating(void **state)
     close_scene(&s);
 }
 
+/* It may run, and have said so, before init's word of it is read. */
+static void test_interrupt_while_starting(void **state)
+{
+    (void)state;
+    struct scene s;
+    begin(&s);
+    create(&s);
+    tell(&s, SPAWN_SEALED);
+    assert_int_equal(hear(&s), GUEST_START);
+    run_interrupt(s.run);
+    assert_int_equal(hear(&s), GUEST_SIGNAL);
+    assert_false(stage_is_asked(&s.spawner, SPAWN_DESTROY));
+    say(&s, GUEST_STARTED, 0, 0);
+    exit_with(&s, 0, 0);
+    reply(&s, SPAWN_DESTROY, -1);
+    expect(&s, EXECUTION_CANCELLED, REASON_CANCELLED);
+    close_scene(&s);
+}
+
 /* Whoever is quicker, the end of its socket or the news that it had been sealed. */
 static void test_init_dies_first(void **state)
 {
@@ -228,6 +247,7 @@ int main(void)
     check_one(&check, "a program runs, and nothing is left", test_good);
     check_one(&check, "a timeout kills, and does not wait for ever", test_timeout);
     check_one(&check, "a kill while it is created", test_kill_while_creating);
+    check_one(&check, "an interrupt while it starts", test_interrupt_while_starting);
     check_one(&check, "a sandbox that dies before its program starts", test_init_dies_first);
     check_one(&check, "without a spawner it ends", test_spawner_gone);
     return check_run(&check, "run");
