@@ -11,6 +11,8 @@ a kernel that cannot go on has to end rather than hang. Three rules follow:
   imported later is not searched for among the code's own files.
 - Importing this file has no effects, and needs built-in modules only. It may be imported before a fork;
   the child calls serve().
+
+It is one file because it goes into a sandbox as one, in memory: inside there is nothing of ours to import.
 """
 import builtins
 import itertools
@@ -288,6 +290,9 @@ class Channel:
             end += 1
         self.sent = end  # first: a handler of the code may raise as soon as the frames are out
         self.socket.send(datagram)
+
+    def reply(self, value):
+        self.send(REPLY, to_utf8(to_json(value)))
 
     def done(self, status=0):
         self.send(DONE, STATUS.pack(status))
@@ -964,6 +969,148 @@ def wholeness(code, flags):
     return {"status": "complete", "indent": ""}
 
 
+# --- code that awaits -----------------------------------------------------------------------------
+
+
+class Tasks:
+    """The event loop of the code: made when it first awaits, and kept from one execution to the next."""
+
+    def __init__(self, interrupts):
+        self.interrupts = interrupts
+        self.loop = self.task = None
+        self.reason = None  # why that task was cancelled
+
+    def forget(self):
+        """In a copy: the loop's descriptors did not come along."""
+        self.loop = None
+
+    def wait_for(self, coroutine):
+        """Runs the loop until that is done; other tasks go on meanwhile, and rest afterwards."""
+        asyncio = import_own("asyncio")
+        if self.loop is None or self.loop.is_closed():
+            self.loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self.loop)
+        task = self.task = self.loop.create_task(coroutine)
+        task.add_done_callback(self.stop_loop)
+        self.reason, self.interrupts.cancel = None, self.cancel_task
+        try:
+            self.run_until(task)
+        except asyncio.CancelledError as cancelled:
+            if self.reason is None:
+                raise
+            raise self.reason.with_traceback(cancelled.__traceback__) from None
+        finally:
+            self.interrupts.cancel = None
+
+    def cancel_task(self):
+        """Instead of an exception in the middle of the loop, which would lose track of its tasks."""
+        self.reason = KeyboardInterrupt()
+        self.loop.call_soon_threadsafe(self.task.cancel)
+
+    def run_until(self, task):
+        try:
+            self.run_loop(task)
+        except (KeyboardInterrupt, SystemExit) as error:
+            if task.done():
+                task.cancelled() or task.exception()  # or the loop complains that nobody asked for it
+                raise
+            self.reason = error  # which came out of another task
+            task.cancel()
+            self.run_loop(task)
+            raise
+
+    def run_loop(self, task):
+        """Not run_until_complete(): when that is interrupted, what it left in the loop stops the next one."""
+        while not task.done():
+            self.loop.run_forever()
+        task.result()
+
+    def stop_loop(self, task):
+        if task is self.task:
+            self.loop.stop()
+
+
+# --- questions ------------------------------------------------------------------------------------
+
+
+class Questions:
+    """What can be asked about a namespace; `flags` tells those that its code is compiled with."""
+
+    def __init__(self, channel, interrupts, namespace, flags):
+        self.channel, self.interrupts = channel, interrupts
+        self.namespace, self.flags = namespace, flags
+        self.answers = {VARIABLES: self.variables, VARIABLE: self.variable,
+                        COMPLETE: self.complete, IS_WHOLE: self.is_whole}
+
+    def answer(self, kind, body):
+        self.interrupts.with_alarm(self.answers.get(kind, self.unknown), body.decode("utf-8", "replace"))
+
+    def variables(self, _):
+        rows, size, is_cut = [], 0, False
+        end = monotonic() + LOOKS_SECONDS
+        for name, value in list(self.namespace.items()):
+            if type(name) is not str or name.startswith("_") or issubclass(type(value), Module):
+                continue
+            row = self.look(name, value, end)
+            size += len(to_utf8(to_json(row))) + 2
+            if len(rows) == VARIABLES_MAX or size > VARIABLES_BYTES_MAX - 100:
+                is_cut = True
+                break
+            rows.append(row)
+        self.channel.reply({"variables": rows, "truncated": is_cut})
+
+    def look(self, name, value, end):
+        row = {"name": name, "type": exact(type_name(type(value))), "size": None, "shape": None, "preview": ""}
+        if monotonic() > end:
+            row["preview"] = "<not looked at: the time for all variables was up>"
+            return row
+        try:
+            self.interrupts.timed(LOOK_SECONDS, look_at, value, row)
+        except BaseException as error:
+            row["preview"] = no_preview(error)
+        return row
+
+    def variable(self, request):
+        name, _, form = request.partition("\0")
+        if name not in self.namespace:
+            raise NameError(f"name '{name}' is not defined")
+        if form == "json":
+            mime, data = "application/json", self.interrupts.timed(VALUE_SECONDS, json_of, self.namespace[name])
+        else:
+            mime, data = "text/plain", to_utf8(self.interrupts.timed(VALUE_SECONDS, plain_text, self.namespace[name]))
+            data = cut_utf8(data, PLAIN_MAX)
+        self.channel.send(DATA, to_utf8(mime) + b"\0" + data, FIRST)
+
+    def complete(self, request):
+        cursor, _, code = request.partition("\0")
+        cursor = min(max(int(cursor), 0), len(code))
+        self.channel.reply(self.interrupts.timed(LOOKS_SECONDS, completions, self.namespace, code, cursor))
+
+    def is_whole(self, code):
+        self.channel.reply(self.interrupts.timed(LOOKS_SECONDS, wholeness, code, self.flags()))
+
+    def unknown(self, _):
+        raise NotImplementedError("this kernel does not know that request")
+
+
+# --- the extension that makes copies --------------------------------------------------------------
+
+
+class Spec:
+    """As much of an importlib spec as a dynamic library wants."""
+
+    def __init__(self, name, origin):
+        self.name, self.origin = name, origin
+
+
+def load_extension(name, fd):
+    imp = __import__("_imp")
+    module = imp.create_dynamic(Spec(name, f"/proc/self/fd/{fd}"))
+    imp.exec_dynamic(module)
+    sys.modules.pop(name, None)
+    return module
+
+
 # --- the kernel -----------------------------------------------------------------------------------
 
 
@@ -983,14 +1130,12 @@ class Kernel:
         self.namespace = vars(self.main)
         self.namespace["__builtins__"] = builtins
         self.flags = TOP_LEVEL_AWAIT
-        self.loop = self.task = None  # for code that awaits
-        self.reason = None            # why that task was cancelled
+        self.tasks = Tasks(self.interrupts)
+        self.questions = Questions(self.channel, self.interrupts, self.namespace, lambda: self.flags)
         self.status = 0
         self.settings = []  # what SET said for the next execution
         self.environment = {}  # what it replaced there
         self.copier = None  # the extension that makes checkpoints, once one was asked for
-        self.requests = {VARIABLES: self.variables, VARIABLE: self.variable,
-                         COMPLETE: self.complete, IS_WHOLE: self.is_whole}
         self.description = self.describe()
         AfterImport({"linecache": self.cells.fill, "matplotlib.pyplot": self.figures.adopt})
 
@@ -1032,7 +1177,7 @@ class Kernel:
             elif kind == FORK:
                 self.fork(fds)
             else:
-                self.interrupts.with_alarm(self.requests.get(kind, self.unknown), body.decode("utf-8", "replace"))
+                self.questions.answer(kind, body)
                 self.channel.done()
         except BaseException as error:
             self.interrupts.is_running = False
@@ -1100,7 +1245,7 @@ class Kernel:
     def evaluate(self, source, name):
         codes = self.compile(source, self.cells.add(source, name))
         if codes[0].co_flags & CO_COROUTINE or codes[-1].co_flags & CO_COROUTINE:
-            self.wait_for(self.call_awaiting(codes))
+            self.tasks.wait_for(self.call_awaiting(codes))
         else:
             for code in codes:
                 self.take(eval(code, self.namespace))
@@ -1131,51 +1276,6 @@ class Kernel:
         if value is not None:
             BUILTINS["_"] = value
             self.results.show(value, MAIN)
-
-    def wait_for(self, coroutine):
-        """Runs the loop until that is done; other tasks go on meanwhile, and rest afterwards."""
-        asyncio = import_own("asyncio")
-        if self.loop is None or self.loop.is_closed():
-            self.loop = asyncio.new_event_loop()
-        asyncio.set_event_loop(self.loop)
-        task = self.task = self.loop.create_task(coroutine)
-        task.add_done_callback(self.stop_loop)
-        self.reason, self.interrupts.cancel = None, self.cancel_task
-        try:
-            self.run_until(task)
-        except asyncio.CancelledError as cancelled:
-            if self.reason is None:
-                raise
-            raise self.reason.with_traceback(cancelled.__traceback__) from None
-        finally:
-            self.interrupts.cancel = None
-
-    def cancel_task(self):
-        """Instead of an exception in the middle of the loop, which would lose track of its tasks."""
-        self.reason = KeyboardInterrupt()
-        self.loop.call_soon_threadsafe(self.task.cancel)
-
-    def run_until(self, task):
-        try:
-            self.run_loop(task)
-        except (KeyboardInterrupt, SystemExit) as error:
-            if task.done():
-                task.cancelled() or task.exception()  # or the loop complains that nobody asked for it
-                raise
-            self.reason = error  # which came out of another task
-            task.cancel()
-            self.run_loop(task)
-            raise
-
-    def run_loop(self, task):
-        """Not run_until_complete(): when that is interrupted, what it left in the loop stops the next one."""
-        while not task.done():
-            self.loop.run_forever()
-        task.result()
-
-    def stop_loop(self, task):
-        if task is self.task:
-            self.loop.stop()
 
     def display(self, *values, raw=False, **_):
         """display(*values): shows each value as a result of its own."""
@@ -1253,7 +1353,7 @@ class Kernel:
         copy = self.take_copier(fds)
         pid = self.copier.checkpoint(copy, self.channel.socket.fileno())
         if pid:
-            self.reply({"ok": True, "pid": pid})
+            self.channel.reply({"ok": True, "pid": pid})
             self.channel.done()
         else:
             self.come_to_life()
@@ -1265,7 +1365,7 @@ class Kernel:
             close(gate)
             raise RuntimeError("this interpreter was not started as one that can be forked")
         if self.copier.fork(gate, self.channel.socket.fileno(), self.fork_point):
-            self.reply({"ok": True})
+            self.channel.reply({"ok": True})
             self.channel.done()
         else:
             self.fork_point = None  # the heirs that are left have the other's memory
@@ -1290,76 +1390,10 @@ class Kernel:
         return first
 
     def come_to_life(self):
-        self.settings, self.loop = [], None  # the loop's descriptors did not come along
+        self.settings = []
+        self.tasks.forget()
         self.channel.revive()
         self.channel.send(READY, self.description)
-
-    # --- the other requests -----------------------------------------------------------------------
-
-    def reply(self, value):
-        self.channel.send(REPLY, to_utf8(to_json(value)))
-
-    def variables(self, _):
-        rows, size, is_cut = [], 0, False
-        end = monotonic() + LOOKS_SECONDS
-        for name, value in list(self.namespace.items()):
-            if type(name) is not str or name.startswith("_") or issubclass(type(value), Module):
-                continue
-            row = self.look(name, value, end)
-            size += len(to_utf8(to_json(row))) + 2
-            if len(rows) == VARIABLES_MAX or size > VARIABLES_BYTES_MAX - 100:
-                is_cut = True
-                break
-            rows.append(row)
-        self.reply({"variables": rows, "truncated": is_cut})
-
-    def look(self, name, value, end):
-        row = {"name": name, "type": exact(type_name(type(value))), "size": None, "shape": None, "preview": ""}
-        if monotonic() > end:
-            row["preview"] = "<not looked at: the time for all variables was up>"
-            return row
-        try:
-            self.interrupts.timed(LOOK_SECONDS, look_at, value, row)
-        except BaseException as error:
-            row["preview"] = no_preview(error)
-        return row
-
-    def variable(self, request):
-        name, _, form = request.partition("\0")
-        if name not in self.namespace:
-            raise NameError(f"name '{name}' is not defined")
-        if form == "json":
-            mime, data = "application/json", self.interrupts.timed(VALUE_SECONDS, json_of, self.namespace[name])
-        else:
-            mime, data = "text/plain", to_utf8(self.interrupts.timed(VALUE_SECONDS, plain_text, self.namespace[name]))
-            data = cut_utf8(data, PLAIN_MAX)
-        self.channel.send(DATA, to_utf8(mime) + b"\0" + data, FIRST)
-
-    def complete(self, request):
-        cursor, _, code = request.partition("\0")
-        cursor = min(max(int(cursor), 0), len(code))
-        self.reply(self.interrupts.timed(LOOKS_SECONDS, completions, self.namespace, code, cursor))
-
-    def is_whole(self, code):
-        self.reply(self.interrupts.timed(LOOKS_SECONDS, wholeness, code, self.flags))
-
-    def unknown(self, _):
-        raise NotImplementedError("this kernel does not know that request")
-
-
-class Spec:
-    """As much of an importlib spec as a dynamic library wants."""
-
-    def __init__(self, name, origin):
-        self.name, self.origin = name, origin
-
-
-def load_extension(name, fd):
-    imp = __import__("_imp")
-    module = imp.create_dynamic(Spec(name, f"/proc/self/fd/{fd}"))
-    imp.exec_dynamic(module)
-    sys.modules.pop(name, None)
-    return module
 
 
 def rehearse():
@@ -1381,7 +1415,7 @@ def rehearse():
             kernel.channel.begin(generation)
             kind, _, body, fds = kernel.channel.receive()
             kernel.handle(kind, body, fds)
-            kernel.reply({"a": [1, None]})
+            kernel.channel.reply({"a": [1, None]})
         kernel.channel.socket.close()
         close(kernel.streams.null)
     finally:

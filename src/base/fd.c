@@ -7,10 +7,12 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/scoped.h"
 
 int fd_write_all(int fd, const void *data, size_t len, struct error *err)
 {
@@ -67,6 +69,19 @@ int fd_read_text(int fd, char **out, size_t max_bytes, struct error *err)
                        : error_set(err, ERROR_TOO_LARGE, "longer than %zu bytes", max_bytes);
     }
     *out = text;
+    return 0;
+}
+
+int fd_make_file(int *out, const char *name, const void *data, size_t len, struct error *err)
+{
+    scoped_fd int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return error_sys(err, "make memory file");
+    if (fd_write_all(fd, data, len, err) < 0)
+        return -1;
+    if (lseek(fd, 0, SEEK_SET) < 0)
+        return error_sys(err, "rewind memory file");
+    *out = take_fd(&fd);
     return 0;
 }
 

@@ -19,6 +19,10 @@ ssize_t fd_read_full(int fd, void *data, size_t len);
  * ERROR_TOO_LARGE. */
 MUST_CHECK int fd_read_text(int fd, char **out, size_t max_bytes, struct error *err);
 
+/* A memory file with these bytes, to be read from its beginning. *out is owned. */
+MUST_CHECK int fd_make_file(int *out, const char *name, const void *data, size_t len,
+                            struct error *err);
+
 /* One datagram with fds. `count` <= FD_PASS_MAX; the fds stay the caller's. 0, or -1 with errno. */
 int fd_send(int sock, const void *data, size_t len, const int *fds, size_t count);
 

@@ -29,6 +29,7 @@ struct command {
     size_t options_size;      /* of the struct that the options fill; zeroed before */
     const char *config_group; /* heading of global options that its help shows too; may be NULL */
     bool has_raw_arguments;   /* options end at the first argument: what follows is not ours */
+    bool has_no_arguments;    /* any is a misuse */
     bool is_hidden;           /* not listed */
     bool ignores_config;      /* works although cove.conf is broken; data_dir may be NULL */
     const struct command *const *verbs; /* NULL-terminated: `cove image build` */

@@ -117,11 +117,10 @@ static json_t *build_json(const struct option_set *set)
 static int run(struct cli *cli, void *options, int argc, char **argv)
 {
     (void)options;
+    (void)argc;
     (void)argv;
     struct error err;
     int status;
-    if (argc > 0)
-        return cli_misuse(cli, "'cove config' takes no arguments");
     if (cli->config.json) {
         scoped_json json_t *answer = build_json(&cli->config_set);
         status = json_write(STDOUT_FILENO, answer, JSON_STYLE_PRETTY, &err);
@@ -141,5 +140,6 @@ const struct command cmd_config = {
     .description = "Each value comes from the first of: a flag (--data-dir), the environment "
                    "(COVE_DATA_DIR), a configuration file (data-dir = ...), the preset.",
     .config_group = CONFIG_GROUP_LIMITS,
+    .has_no_arguments = true,
     .run = run,
 };

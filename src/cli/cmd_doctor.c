@@ -233,11 +233,10 @@ static void on_event(void *ctx, const struct spawn_message *m)
 static int run(struct cli *cli, void *options, int argc, char **argv)
 {
     (void)options;
+    (void)argc;
     (void)argv;
     struct error err;
     scoped(loop) struct loop *loop = NULL;
-    if (argc > 0)
-        return cli_misuse(cli, "'cove doctor' takes no arguments");
     if (loop_open(&loop, &err) < 0)
         return cli_fail(cli, &err);
     struct doctor d = {.cli = cli, .loop = loop, .status = 1};
@@ -256,5 +255,6 @@ const struct command cmd_doctor = {
         "Tries each layer in a throw-away process and says which hold, which do not, and "
         "what to do about it. Exits with 0 only when the default tier holds: T1 as "
         "root, T2 as an ordinary user.",
+    .has_no_arguments = true,
     .run = run,
 };

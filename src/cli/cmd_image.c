@@ -343,9 +343,8 @@ static int run_list(struct cli *cli, void *options, int argc, char **argv)
     const char *dirs[IMAGE_STORE_DIRS];
     struct error err;
     (void)options;
+    (void)argc;
     (void)argv;
-    if (argc > 0)
-        return cli_misuse(cli, "'cove image list' takes no arguments");
     image_store_dirs(cli->config.data_dir, dirs);
     for (size_t i = 0; dirs[i]; i++) {
         if (add_store(&table, dirs[i], &err) < 0)
@@ -487,6 +486,7 @@ static const struct command image_list = {
     .name = "list",
     .summary = "List the images, their languages and sizes",
     .usage = "[OPTIONS]",
+    .has_no_arguments = true,
     .run = run_list,
 };
 

@@ -22,6 +22,7 @@
 #include "cli/outcome.h"
 #include "cli/place.h"
 #include "cli/term.h"
+#include "core/run.h"
 #include "core/tier.h"
 #include "image/image_store.h"
 #include "image/runner.h"
@@ -41,15 +42,15 @@ struct run_options {
 };
 
 /* The one run of this process. */
-struct run {
+struct native_run {
     struct cli *cli;
     const struct run_options *options;
     const struct runner *runner;
     struct loop *loop;
     struct loop_signal *signals[3];
     struct spawner_client *spawner;
-    struct execution_run *execution;
-    struct execution_request request;
+    struct run *execution;
+    struct run_request request;
     struct execution_input inputs[INPUTS_MAX];
     struct out_dir *out;
     const char **argv; /* owned; the strings are borrowed */
@@ -63,7 +64,7 @@ struct run {
 
 /* --- what goes in ---------------------------------------------------------------------------- */
 
-static int add_input(struct run *r, int fd, const char *path, struct error *err)
+static int add_input(struct native_run *r, int fd, const char *path, struct error *err)
 {
     struct stat st;
     scoped_fd int owned = fd;
@@ -102,7 +103,7 @@ static const char *base_name(const char *path)
 }
 
 /* --file PATH or PATH:DEST */
-static int add_file_option(struct run *r, const char *text, struct error *err)
+static int add_file_option(struct native_run *r, const char *text, struct error *err)
 {
     const char *colon = strrchr(text, ':');
     scoped_free char *path = colon ? xstrndup(text, (size_t)(colon - text)) : xstrdup(text);
@@ -112,11 +113,11 @@ static int add_file_option(struct run *r, const char *text, struct error *err)
 
 static int code_file(const char *code, size_t len, struct error *err)
 {
-    scoped_fd int fd = memfd_create("code", MFD_CLOEXEC);
-    if (fd < 0)
-        return error_sys(err, "make memory file");
-    if (fd_write_all(fd, code, len, err) < 0 || lseek(fd, 0, SEEK_SET) < 0 || fchmod(fd, 0644) < 0)
+    scoped_fd int fd = -1;
+    if (fd_make_file(&fd, "code", code, len, err) < 0)
         return -1;
+    if (fchmod(fd, 0644) < 0)
+        return error_sys(err, "share the program");
     return take_fd(&fd);
 }
 
@@ -134,7 +135,7 @@ struct source {
     bool uses_stdin;
 };
 
-static int open_program(struct run *r, const struct source *source, struct error *err)
+static int open_program(struct native_run *r, const struct source *source, struct error *err)
 {
     int fd;
     r->file = xstrdup(source->file ? base_name(source->file) : r->runner->main);
@@ -155,7 +156,7 @@ static int open_program(struct run *r, const struct source *source, struct error
 
 /* Its own open file: the loop makes fds non-blocking, which must not reach the shell's terminal. A
  * regular file is never made so, and keeps the position to which others have read it. */
-static int open_stdin(struct run *r, const struct source *source)
+static int open_stdin(struct native_run *r, const struct source *source)
 {
     if (source->uses_stdin || r->request.stdin_fd >= 0)
         return 0;
@@ -168,7 +169,7 @@ static int open_stdin(struct run *r, const struct source *source)
 
 /* --- the command and its environment --------------------------------------------------------- */
 
-static void build_argv(struct run *r, int argc, char **argv)
+static void build_argv(struct native_run *r, int argc, char **argv)
 {
     size_t n = 0;
     r->argv = xcalloc(r->runner->command.count + (size_t)argc + 1, sizeof(*r->argv));
@@ -181,7 +182,7 @@ static void build_argv(struct run *r, int argc, char **argv)
     r->request.argv = r->argv;
 }
 
-static int fill_limits(struct run *r, struct error *err)
+static int fill_limits(struct native_run *r, struct error *err)
 {
     const struct config *c = &r->cli->config;
     if (place_limits(&r->request.limits, r->cli, err) < 0)
@@ -198,7 +199,7 @@ static int fill_limits(struct run *r, struct error *err)
 
 static void on_output(void *ctx, enum execution_stream stream, const void *data, size_t len)
 {
-    struct run *r = ctx;
+    struct native_run *r = ctx;
     struct error err;
     if (r->cli->config.json)
         return;
@@ -207,20 +208,20 @@ static void on_output(void *ctx, enum execution_stream stream, const void *data,
         return;
     if (fd_write_all(fd, data, len, &err) < 0 && fd == STDOUT_FILENO) {
         r->stdout_is_gone = true; /* `cove run ... | head`: nobody reads on */
-        execution_kill(r->execution);
+        run_kill(r->execution);
     }
 }
 
 static void on_artifact_begin(void *ctx, const struct artifact *a)
 {
-    struct run *r = ctx;
+    struct native_run *r = ctx;
     if (r->out)
         out_dir_begin(r->out, a->path, a->mode);
 }
 
 static void on_artifact_data(void *ctx, const void *data, size_t len)
 {
-    struct run *r = ctx;
+    struct native_run *r = ctx;
     if (r->out)
         out_dir_data(r->out, data, len);
 }
@@ -228,12 +229,12 @@ static void on_artifact_data(void *ctx, const void *data, size_t len)
 static void on_artifact_end(void *ctx, const struct artifact *a)
 {
     (void)a;
-    struct run *r = ctx;
+    struct native_run *r = ctx;
     if (r->out)
         out_dir_end(r->out);
 }
 
-static void warn_degraded(const struct run *r, const struct execution *e)
+static void warn_degraded(const struct native_run *r, const struct execution *e)
 {
     if (e->layers == 0 || tier_of(e->layers, r->is_rootless) != TIER_T3)
         return;
@@ -248,7 +249,7 @@ static void warn_degraded(const struct run *r, const struct execution *e)
 
 static void on_ended(void *ctx, const struct execution *e)
 {
-    struct run *r = ctx;
+    struct native_run *r = ctx;
     struct error err;
     if (r->has_no_spawner)
         return;
@@ -277,7 +278,7 @@ static const struct execution_events run_events = {.output = on_output,
 static void on_hello(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
 {
     (void)fds;
-    struct run *r = ctx;
+    struct native_run *r = ctx;
     if (m) {
         r->is_rootless = m->hello_reply.is_rootless;
         return;
@@ -289,28 +290,28 @@ static void on_hello(void *ctx, const struct spawn_message *m, int *fds, const s
 
 static void on_event(void *ctx, const struct spawn_message *m)
 {
-    struct run *r = ctx;
+    struct native_run *r = ctx;
     if (r->execution)
-        execution_on_event(r->execution, m);
+        run_on_event(r->execution, m);
 }
 
 static void on_signal(void *ctx, int signal)
 {
-    struct run *r = ctx;
+    struct native_run *r = ctx;
     if (!r->execution) {
         r->status = 128 + signal;
         loop_stop(r->loop);
     } else if (signal == SIGINT) {
-        execution_interrupt(r->execution);
+        run_interrupt(r->execution);
     } else {
-        execution_kill(r->execution);
+        run_kill(r->execution);
     }
 }
 
 static const int watched_signals[] = {SIGINT, SIGTERM, SIGHUP};
 
 /* Starts the spawner, which gets ready while we read what it is to run. */
-static int open_native(struct run *r, struct error *err)
+static int open_native(struct native_run *r, struct error *err)
 {
     signal(SIGPIPE, SIG_IGN);
     if (loop_open(&r->loop, err) < 0 ||
@@ -323,16 +324,16 @@ static int open_native(struct run *r, struct error *err)
     return 0;
 }
 
-static void close_native(struct run *r)
+static void close_native(struct native_run *r)
 {
     spawner_client_free(r->spawner);
-    execution_run_free(r->execution);
+    run_free(r->execution);
     for (size_t i = 0; i < ARRAY_LEN(watched_signals); i++)
         loop_signal_free(r->signals[i]);
     loop_free(r->loop);
 }
 
-static int prepare(struct run *r, const struct source *source, int argc, char **argv,
+static int prepare(struct native_run *r, const struct source *source, int argc, char **argv,
                    struct error *err)
 {
     const struct run_options *o = r->options;
@@ -353,7 +354,7 @@ static int prepare(struct run *r, const struct source *source, int argc, char **
     return 0;
 }
 
-static void release(struct run *r)
+static void release(struct native_run *r)
 {
     close_native(r);
     for (size_t i = 0; i < r->request.input_count; i++) {
@@ -376,7 +377,7 @@ static const struct runner *find_runner(const struct runner_list *list, const st
     return runner_find(list, o->language ? o->language : "python", err);
 }
 
-static int run_program(struct run *r, const struct source *source, int argc, char **argv,
+static int run_program(struct native_run *r, const struct source *source, int argc, char **argv,
                        struct error *err)
 {
     const char *dirs[IMAGE_STORE_DIRS];
@@ -388,7 +389,7 @@ static int run_program(struct run *r, const struct source *source, int argc, cha
     if (!r->runner || prepare(r, source, argc, argv, err) < 0)
         return -1;
     /* Right behind the hello: a spawner that cannot serve answers that one with the reason. */
-    if (execution_begin(&r->execution, r->loop, r->spawner, &r->request, &run_events, r, err) < 0)
+    if (run_begin(&r->execution, r->loop, r->spawner, &r->request, &run_events, r, err) < 0)
         return -1;
     r->request.stdin_fd = -1; /* taken */
     loop_run(r->loop);
@@ -409,7 +410,7 @@ static int run(struct cli *cli, void *options, int argc, char **argv)
     if (source.uses_stdin && term_is_terminal(STDIN_FILENO))
         return cli_misuse(cli, "no program: give a FILE, -c CODE, or pipe it into standard input");
     struct error err;
-    struct run *r = xcalloc(1, sizeof(*r));
+    struct native_run *r = xcalloc(1, sizeof(*r));
     r->cli = cli;
     r->options = o;
     r->request.stdin_fd = -1;

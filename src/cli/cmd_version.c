@@ -13,11 +13,10 @@ static const char line[] = "cove " COVE_VERSION "\n";
 static int run(struct cli *cli, void *options, int argc, char **argv)
 {
     (void)options;
+    (void)argc;
     (void)argv;
     struct error err;
     int status;
-    if (argc > 0)
-        return cli_misuse(cli, "'cove version' takes no arguments");
     if (cli->config.json) {
         scoped_json json_t *answer = json_pack("{s:s}", "version", COVE_VERSION);
         status = json_write(STDOUT_FILENO, answer, JSON_STYLE_COMPACT, &err);
@@ -32,5 +31,6 @@ const struct command cmd_version = {
     .summary = "Show the version",
     .usage = "[--json]",
     .ignores_config = true,
+    .has_no_arguments = true,
     .run = run,
 };

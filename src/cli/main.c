@@ -73,6 +73,8 @@ static int run_with(struct cli *cli, const struct command *command, void *option
     }
     if (find_exe_dir(cli, &err) < 0)
         return cli_fail(cli, &err);
+    if (command->has_no_arguments && line->argc > 0)
+        return cli_misuse(cli, "'%s' takes no arguments", strbuf_str(&line->name));
     return command->run(cli, options, line->argc, line->argv);
 }
 

@@ -78,21 +78,14 @@ static unsigned add_type(struct strbuf *out, const json_t *row)
     return term_text_add_cut(out, strbuf_str(&text), text.len, TYPE_COLUMNS);
 }
 
-static unsigned widest_type(const json_t *rows)
+static unsigned add_name(struct strbuf *out, const json_t *row)
 {
-    unsigned width = 1;
-    size_t i;
-    const json_t *row;
-    json_array_foreach(rows, i, row)
-    {
-        scoped_strbuf struct strbuf shown;
-        strbuf_init(&shown, CELL_MAX_BYTES);
-        width = MAX(width, add_type(&shown, row));
-    }
-    return width;
+    return add_string(out, json_object_get(row, "name"), NAME_COLUMNS);
 }
 
-static unsigned widest_name(const json_t *rows)
+typedef unsigned (*add_fn)(struct strbuf *out, const json_t *row);
+
+static unsigned find_widest(const json_t *rows, add_fn add)
 {
     unsigned width = 1;
     size_t i;
@@ -101,7 +94,7 @@ static unsigned widest_name(const json_t *rows)
     {
         scoped_strbuf struct strbuf shown;
         strbuf_init(&shown, CELL_MAX_BYTES);
-        width = MAX(width, add_string(&shown, json_object_get(row, "name"), NAME_COLUMNS));
+        width = MAX(width, add(&shown, row));
     }
     return width;
 }
@@ -109,13 +102,14 @@ static unsigned widest_name(const json_t *rows)
 void repl_list_variables(struct strbuf *out, const json_t *answer, unsigned width)
 {
     const json_t *rows = json_object_get(answer, "variables"), *row;
-    unsigned name_end = widest_name(rows) + GAP, type_end = name_end + widest_type(rows) + GAP;
+    unsigned name_end = find_widest(rows, add_name) + GAP,
+             type_end = name_end + find_widest(rows, add_type) + GAP;
     size_t i;
     if (json_array_size(rows) == 0)
         strbuf_add_str(out, "no variables yet\n");
     json_array_foreach(rows, i, row)
     {
-        unsigned used = add_string(out, json_object_get(row, "name"), NAME_COLUMNS);
+        unsigned used = add_name(out, row);
         pad(out, used, name_end);
         used = name_end + add_type(out, row);
         if (width > type_end + 1) {

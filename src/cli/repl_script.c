@@ -89,14 +89,8 @@ static int take_stdin(struct script *s, struct error *err)
     s->cell.stdin_fd = -1;
     if (!json_is_string(text))
         return 0;
-    scoped_fd int fd = memfd_create("stdin", MFD_CLOEXEC);
-    if (fd < 0)
-        return error_sys(err, "make memory file");
-    if (fd_write_all(fd, json_string_value(text), json_string_length(text), err) < 0)
-        return -1;
-    lseek(fd, 0, SEEK_SET);
-    s->cell.stdin_fd = take_fd(&fd);
-    return 0;
+    return fd_make_file(&s->cell.stdin_fd, "stdin", json_string_value(text),
+                        json_string_length(text), err);
 }
 
 static void take_env(struct script *s)
@@ -546,16 +540,14 @@ static void on_session(struct script *s, struct session *session)
 {
     struct session_info info = *session_info(session);
     bool is_made = is_asked(s, session, "reset") || is_asked(s, session, "fork");
-    if (info.state == SESSION_READY && is_made) {
+    bool is_closed = info.state == SESSION_TERMINATED && is_asked(s, session, "close");
+    if (is_closed || (info.state == SESSION_READY && is_made)) {
         answer_session(s, &info);
         end_request(s);
     } else if (info.state == SESSION_FAILED && is_made) {
         if (is_asked(s, session, "fork")) /* nobody will ever use it */
             session_close(session);
         answer_error(s, &info.error);
-        end_request(s);
-    } else if (info.state == SESSION_TERMINATED && is_asked(s, session, "close")) {
-        answer_session(s, &info);
         end_request(s);
     }
 }

@@ -4,10 +4,8 @@
  * host before has read of the first two is gone, so each of them is asked to say where things
  * stand, and whatever comes before that answer is dropped. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -37,11 +35,9 @@ static void tell_lost(const struct attaching *a, const struct error *why)
         return;
     struct execution e = {.created_ns = a->execution.created_ns,
                           .started_ns = a->execution.started_ns,
-                          .ended_ns = clock_wall_ns(),
                           .error = *why};
     memcpy(e.id, a->execution.id, sizeof(e.id));
-    e.verdict = (struct verdict){.state = EXECUTION_LOST, .kind = REASON_INFRASTRUCTURE};
-    snprintf(e.verdict.message, sizeof(e.verdict.message), "%.255s", why->msg);
+    execution_judge(&e);
     a->resumption.events->ended(a->resumption.ctx, &e);
 }
 
@@ -94,7 +90,7 @@ static void begin_to_ask(struct session *s)
 {
     s->info.is_frozen = true; /* perhaps; a frozen kernel would not answer */
     session_thaw(s);
-    s->is_asking = true;
+    s->is_asking = s->kernel_runs = true; /* until init says that it does not */
     guest_ask(s->guest);
     if (!s->cell)
         session_set_timer(s, SESSION_START_MS, session_on_start_late);
@@ -186,6 +182,21 @@ bool attach_on_guest(struct session *s, struct guest_message *m)
 
 /* --- the interface --------------------------------------------------------------------------- */
 
+static void use_record(struct session *s, const struct session_record *record)
+{
+    s->info.created_ns = record->created_ns;
+    s->info.last_used_ns = record->last_used_ns;
+    s->info.create_ms = record->create_ms;
+    s->sandbox = record->sandbox;
+    s->generation = record->generation;
+    s->before = record->before;
+    s->newest_ns = record->newest_ns;
+    s->last_number = record->last_number;
+    s->is_sealed = s->is_creating = s->is_kept = true;
+    memcpy(s->info.id, record->id, sizeof(s->info.id));
+    memcpy(s->label, record->label, sizeof(s->label));
+}
+
 int session_attach(struct session **out, struct loop *loop, struct spawner_client *spawner,
                    const struct session_template *template, const struct session_record *record,
                    const struct session_resumption *resumption, const struct session_events *events,
@@ -193,27 +204,9 @@ int session_attach(struct session **out, struct loop *loop, struct spawner_clien
 {
     if (record->sandbox == 0)
         return error_set(err, ERROR_NOT_FOUND, "the session has no sandbox");
-    struct session *s = xcalloc(1, sizeof(*s));
-    *s = (struct session){.loop = loop,
-                          .spawner = spawner,
-                          .template = template,
-                          .events = events,
-                          .ctx = ctx,
-                          .sandbox = record->sandbox,
-                          .generation = record->generation,
-                          .before = record->before,
-                          .newest_ns = record->newest_ns,
-                          .last_number = record->last_number,
-                          .start_ns = clock_now_ns(),
-                          .is_sealed = true,
-                          .is_creating = true,
-                          .is_kept = true};
-    s->fork.gate_fd = s->fork.heir_fd = -1;
-    s->info = (struct session_info){.created_ns = record->created_ns,
-                                    .last_used_ns = record->last_used_ns,
-                                    .create_ms = record->create_ms};
-    memcpy(s->info.id, record->id, sizeof(s->info.id));
-    memcpy(s->label, record->label, sizeof(s->label));
+    struct session *s = session_new(loop, spawner, template, events, ctx);
+    use_record(s, record);
+    capacity_claim(template->capacity, &s->seat);
     struct attaching *a = xcalloc(1, sizeof(*a));
     *a = (struct attaching){.session = s, .has_execution = record->has_execution};
     if (record->has_execution) {

@@ -122,16 +122,17 @@ static struct amount count_pids(const struct capacity *c, const struct spawn_lim
 static const struct resource {
     const char *name;
     struct amount (*count)(const struct capacity *c, const struct spawn_limits *l);
+    uint64_t idle; /* what one sandbox that waits has of it */
     void (*format)(uint64_t value, char out[FORMAT_BYTES]);
     const char *hint;
 } resources[] = {
-    {"sandboxes", count_sandboxes, format_u64,
+    {"sandboxes", count_sandboxes, 1, format_u64,
      "close sessions that nobody needs, or raise --max-sandboxes"},
-    {"open files", count_files, format_u64,
+    {"open files", count_files, IDLE_FILES, format_u64,
      "close sessions that nobody needs, or raise the limit of open files (ulimit -n)"},
-    {"memory", count_memory, format_size,
+    {"memory", count_memory, IDLE_BYTES, format_size,
      "close sessions that nobody needs, or lower --memory; the rest is in use or in reserve"},
-    {"processes", count_pids, format_u64,
+    {"processes", count_pids, IDLE_PIDS, format_u64,
      "close sessions that nobody needs, lower --pids, or raise kernel.pid_max"},
 };
 
@@ -168,6 +169,12 @@ static int refuse(const struct resource *r, const struct amount *a, struct error
 
 /* --- seats ----------------------------------------------------------------------------------- */
 
+/* Were all to go, the stock would be lost and the newcomer refused all the same. */
+static bool can_help(const struct capacity *c, const struct resource *r, const struct amount *a)
+{
+    return a->need - a->left <= c->live * r->idle;
+}
+
 static bool let_one_go(struct capacity *c)
 {
     for (struct yielder *y = c->yielders; y; y = y->next) {
@@ -188,7 +195,7 @@ int capacity_take(struct capacity *c, struct capacity_seat *seat, const struct s
         return -1;
     do
         lacking = find_lacking(c, limits, &amount);
-    while (lacking && let_one_go(c));
+    while (lacking && can_help(c, lacking, &amount) && let_one_go(c));
     if (lacking)
         return refuse(lacking, &amount, err);
     *seat = (struct capacity_seat){.capacity = c};
@@ -196,6 +203,14 @@ int capacity_take(struct capacity *c, struct capacity_seat *seat, const struct s
     c->settling++;
     c->unseen++;
     return 0;
+}
+
+void capacity_claim(struct capacity *c, struct capacity_seat *seat)
+{
+    if (!c)
+        return;
+    *seat = (struct capacity_seat){.capacity = c, .is_settled = true};
+    c->live++;
 }
 
 bool capacity_has_room(struct capacity *c, const struct spawn_limits *limits)

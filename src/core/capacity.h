@@ -7,7 +7,7 @@
  * quarter of the machine). What the others have not used of their promises is not kept for them;
  * should they all come for it, the kernel's killer finds the sandboxes before anything else.
  *
- * Parked sandboxes give way: they are let go before anybody is refused. */
+ * Parked sandboxes give way: they are let go before anybody is refused, if that can help. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
@@ -41,6 +41,9 @@ struct capacity_seat {
  * looks at the machine. */
 MUST_CHECK int capacity_take(struct capacity *capacity, struct capacity_seat *seat,
                              const struct spawn_limits *limits, struct error *err);
+
+/* For a sandbox that lives already, made by another process: never refused. */
+void capacity_claim(struct capacity *capacity, struct capacity_seat *seat);
 void capacity_settle(struct capacity_seat *seat); /* it is made: the machine's figures contain it */
 void capacity_give(struct capacity_seat *seat);   /* it is gone; without a seat nothing happens */
 

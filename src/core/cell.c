@@ -1,10 +1,7 @@
 /* cell.c - one execution in a session, as a chain of steps */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/cell.h"
+#include "core/cell_inside.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,318 +11,28 @@
 #include "base/fd.h"
 #include "base/memory.h"
 #include "codec/json.h"
-#include "core/collect.h"
-#include "core/upload.h"
 #include "runtime/keeper.h"
 
-#define INTERRUPT_GRACE_MS 120 /* for a time limit: SIGINT first, so that the state may live on */
-#define CANCEL_GRACE_MS    1000
-#define TICK_MS            1
-#define TICKS_MAX          20 /* more than any kernel's tick has; a clock may have been set back */
-#define AGAIN_MS           40 /* before an interrupt that may have been missed is sent again */
-#define YOUNG_NS           50000000 /* code that has perhaps not begun */
-#define DEATH_MS           500 /* between the end of the channel and the news of how it ended */
-#define COLLECT_MS         10000
-#define WATCH_AFTER_MS     1 /* most executions are over by then */
-#define ERROR_BODY_MAX     (1024 * 1024)
-/* For cove-init to kill. A bomb inside may keep it from its turn for some hundred milliseconds:
- * then the spawner does it, and when it cannot, at last kills all, and the files with it. */
-#define CULL_AFTER_MS 25
-#define KILL_GRACE_MS 1000
+#define TICK_MS        1
+#define TICKS_MAX      20  /* more than any kernel's tick has; a clock may have been set back */
+#define DEATH_MS       500 /* between the end of the channel and the news of how it ended */
+#define WATCH_AFTER_MS 1   /* most executions are over by then */
+#define ERROR_BODY_MAX (1024 * 1024)
 
-enum step { STEP_PUT, STEP_RUN, STEP_FINISH, STEP_OVER };
+/* --- timers ----------------------------------------------------------------------------------- */
 
-/* A question to the spawner, which may outlive the cell that asked it. */
-struct count {
-    struct cell *cell; /* NULL: it is gone */
-};
-
-struct cell {
-    struct execution e;
-    struct cell_place place;
-    const struct cell_request *request;
-    struct cell_events events;
-
-    enum step step;
-    struct upload *upload;
-    struct stdio *stdio;
-    struct collect *collect;
-    struct loop_timer *timer; /* of the step */
-    struct loop_timer *kill_timer;
-    struct loop_timer *again_timer; /* an interrupt is sent once more */
-    struct loop_timer *watch_timer; /* before its output is streamed */
-    struct spawn_stats stats;
-    int64_t start_ns; /* monotonic */
-    int64_t since_ns; /* files changed from here on are the execution's */
-    unsigned interrupts;
-    int stdin_fd; /* until the code starts */
-    unsigned ticks;
-    bool is_collecting;
-    struct count *counting; /* the spawner owes us the counters */
-    struct count *culling;  /* and this the end of all that runs */
-    bool kernel_is_lost;
-    bool kernel_has_exited; /* and init said how */
-    bool is_gone;           /* there is no init to ask any more */
-    bool is_kept;           /* the spawner holds its output */
-    bool has_lost_output;   /* with the host before */
-};
-
-/* --- ends ------------------------------------------------------------------------------------ */
-
-static void set_timer(struct cell *c, uint64_t ms, loop_timer_fn fn)
+void cell_set_timer(struct cell *c, uint64_t ms, loop_timer_fn fn)
 {
     loop_timer_free(c->timer);
     c->timer = fn ? loop_timer_new(c->place.loop, ms, fn, c) : NULL;
 }
 
-static uint64_t minus(uint64_t now, uint64_t before)
+void cell_stop_timers(struct cell *c)
 {
-    return now - MIN(now, before);
-}
-
-/* The counters are those of the sandbox; an execution answers for what was added to them. */
-static void attribute(struct cell *c)
-{
-    struct spawn_stats *s = &c->e.facts.stats;
-    const struct spawn_stats *before = c->place.before;
-    *s = c->stats;
-    s->cpu_us = minus(s->cpu_us, before->cpu_us);
-    s->oom_kills = (uint32_t)minus(s->oom_kills, before->oom_kills);
-    s->pids_refused = (uint32_t)minus(s->pids_refused, before->pids_refused);
-}
-
-static void finish(struct cell *c)
-{
-    struct execution *e = &c->e;
-    c->step = STEP_OVER;
-    set_timer(c, 0, NULL);
+    cell_set_timer(c, 0, NULL);
     loop_timer_free(take_ptr(&c->kill_timer));
     loop_timer_free(take_ptr(&c->watch_timer));
     loop_timer_free(take_ptr(&c->again_timer));
-    upload_free(take_ptr(&c->upload));
-    collect_free(take_ptr(&c->collect));
-    e->ended_ns = clock_wall_ns();
-    attribute(c);
-    if (c->has_lost_output && !e->error.msg[0])
-        error_set(&e->error, ERROR_UNAVAILABLE,
-                  "its output was lost with the process that read it");
-    if (e->error.msg[0]) {
-        e->verdict = (struct verdict){.state = EXECUTION_LOST, .kind = REASON_INFRASTRUCTURE};
-        snprintf(e->verdict.message, sizeof(e->verdict.message), "%.255s", e->error.msg);
-        snprintf(e->verdict.hint, sizeof(e->verdict.hint), "%s", e->error.hint);
-    } else {
-        verdict_reach(&e->verdict, &e->facts);
-    }
-    c->events.ended(c->events.ctx, c);
-}
-
-static void check_finished(struct cell *c)
-{
-    if (c->step == STEP_FINISH && !c->is_collecting && !c->counting)
-        finish(c);
-}
-
-static void fail(struct cell *c, const struct error *err)
-{
-    if (c->e.error.msg[0] == '\0')
-        c->e.error = *err;
-    if (c->step != STEP_OVER)
-        finish(c);
-}
-
-/* --- after the code: counters and artifacts, side by side ------------------------------------- */
-
-static void on_stats(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
-{
-    (void)fds;
-    (void)err;
-    scoped_free struct count *count = ctx;
-    struct cell *c = count->cell;
-    if (!c)
-        return;
-    c->counting = NULL;
-    if (m)
-        c->stats = m->stats;
-    check_finished(c);
-}
-
-static void begin_count(struct cell *c)
-{
-    struct spawn_message m = {.verb = SPAWN_STATS, .sandbox = c->place.sandbox};
-    c->counting = xcalloc(1, sizeof(*c->counting));
-    c->counting->cell = c;
-    spawner_client_ask(c->place.spawner, &m, on_stats, c->counting);
-}
-
-static void on_collected(void *ctx)
-{
-    struct cell *c = ctx;
-    c->is_collecting = false;
-    check_finished(c);
-}
-
-static void on_collect_late(void *ctx)
-{
-    struct cell *c = ctx;
-    c->e.artifacts.is_cut = true;
-    on_collected(c);
-}
-
-static void begin_collect(struct cell *c)
-{
-    struct error err;
-    const struct collect_order order = {
-        .guest = c->place.guest,
-        .inputs = c->request->inputs,
-        .input_count = c->request->input_count,
-        .since_ns = c->since_ns,
-        .newest_ns = c->place.newest_ns,
-        .max_file_bytes = c->place.limits->disk_bytes,
-        .artifacts = &c->e.artifacts,
-        .events = c->events.told,
-        .events_ctx = c->events.told_ctx,
-        .done = on_collected,
-        .ctx = c,
-    };
-    if (collect_new(&c->collect, c->place.loop, &order, &err) < 0) {
-        c->e.artifacts.is_cut = true;
-        return;
-    }
-    c->is_collecting = true;
-    set_timer(c, COLLECT_MS, on_collect_late);
-}
-
-/* The code is over, in whichever way. */
-static void begin_finish(struct cell *c)
-{
-    struct execution *e = &c->e;
-    c->step = STEP_FINISH;
-    set_timer(c, 0, NULL);
-    loop_timer_free(take_ptr(&c->kill_timer));
-    loop_timer_free(take_ptr(&c->watch_timer));
-    loop_timer_free(take_ptr(&c->again_timer));
-    e->duration_ms = (double)(clock_now_ns() - c->start_ns) / 1e6;
-    e->facts.duration_ms = (uint64_t)e->duration_ms;
-    if (c->stdio)
-        stdio_read_now(c->stdio);
-    if (c->request->wants_artifacts && !c->is_gone)
-        begin_collect(c);
-    /* A kernel that died may have met a limit, which only the counters tell. */
-    if ((c->request->wants_usage || c->kernel_is_lost) && !c->stats.is_over)
-        begin_count(c);
-    check_finished(c);
-}
-
-/* --- cutting it short ------------------------------------------------------------------------ */
-
-static void on_kill_late(void *ctx)
-{
-    struct cell *c = ctx;
-    struct spawn_message m = {.verb = SPAWN_KILL, .sandbox = c->place.sandbox};
-    struct count *nobody = xcalloc(1, sizeof(*nobody));
-    spawner_client_ask(c->place.spawner, &m, on_stats, nobody);
-}
-
-/* What was killed may take its time to die, but does nothing any more. */
-static void on_culled(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
-{
-    (void)fds;
-    (void)err;
-    scoped_free struct count *count = ctx;
-    struct cell *c = count->cell;
-    if (!c)
-        return;
-    c->culling = NULL;
-    if (m && c->step == STEP_RUN)
-        begin_finish(c);
-}
-
-static void on_cull_time(void *ctx)
-{
-    struct cell *c = ctx;
-    size_t count;
-    const int32_t *kept = guest_kept(c->place.guest, &count);
-    struct spawn_message m = {.verb = SPAWN_CULL, .sandbox = c->place.sandbox};
-    loop_timer_free(c->kill_timer);
-    c->kill_timer = loop_timer_new(c->place.loop, KILL_GRACE_MS, on_kill_late, c);
-    if (count > SPAWN_CULL_MAX || c->culling)
-        return;
-    m.cull.count = (uint32_t)count;
-    memcpy(m.cull.keep, kept, count * sizeof(kept[0]));
-    c->culling = xcalloc(1, sizeof(*c->culling));
-    c->culling->cell = c;
-    spawner_client_ask(c->place.spawner, &m, on_culled, c->culling);
-}
-
-static void kill_now(struct cell *c)
-{
-    if (c->step > STEP_RUN || (c->kill_timer && c->kernel_is_lost))
-        return;
-    c->kernel_is_lost = true;
-    guest_kill(c->place.guest);
-    loop_timer_free(c->kill_timer);
-    c->kill_timer = loop_timer_new(c->place.loop, CULL_AFTER_MS, on_cull_time, c);
-}
-
-void cell_kill(struct cell *c)
-{
-    c->e.facts.is_cancelled = true;
-    kill_now(c);
-}
-
-/* Interrupts can be missed: by code that had not begun yet, and by interpreters of the plain form,
- * which have such moments at any time. */
-static void interrupt(struct cell *c);
-
-static void on_again(void *ctx)
-{
-    struct cell *c = ctx;
-    if (c->step == STEP_RUN)
-        interrupt(c);
-}
-
-static void interrupt(struct cell *c)
-{
-    bool is_young = clock_now_ns() - c->start_ns < YOUNG_NS;
-    guest_signal(c->place.guest, SIGINT);
-    loop_timer_free(take_ptr(&c->again_timer));
-    if (is_young || c->place.is_plain)
-        c->again_timer = loop_timer_new(c->place.loop, AGAIN_MS, on_again, c);
-}
-
-static void on_grace_over(void *ctx)
-{
-    kill_now(ctx);
-}
-
-static void interrupt_then_kill(struct cell *c, uint64_t grace_ms)
-{
-    if (c->step > STEP_RUN || c->kill_timer)
-        return;
-    interrupt(c);
-    c->kill_timer = loop_timer_new(c->place.loop, grace_ms, on_grace_over, c);
-}
-
-static void on_timeout(void *ctx)
-{
-    struct cell *c = ctx;
-    c->e.facts.is_timed_out = true;
-    interrupt_then_kill(c, INTERRUPT_GRACE_MS);
-}
-
-void cell_interrupt(struct cell *c)
-{
-    c->e.facts.is_cancelled = true;
-    if (c->interrupts++ > 0)
-        cell_kill(c);
-    else if (c->step == STEP_RUN)
-        interrupt(c);
-}
-
-void cell_cancel(struct cell *c)
-{
-    c->e.facts.is_cancelled = true;
-    interrupt_then_kill(c, CANCEL_GRACE_MS);
 }
 
 /* --- running --------------------------------------------------------------------------------- */
@@ -361,7 +68,7 @@ static void on_watch_time(void *ctx)
     struct error err;
     keep_output(c);
     if (stdio_watch(c->stdio, &err) < 0)
-        fail(c, &err);
+        cell_fail(c, &err);
 }
 
 static int send_setting(const struct cell *c, const char *name, const char *value,
@@ -399,7 +106,7 @@ static int start(struct cell *c, struct error *err)
         .ended = on_output_ended,
         .ctx = c,
     };
-    c->step = STEP_RUN;
+    c->step = CELL_RUN;
     if (stdio_new(&c->stdio, c->place.loop, &order, fds, err) < 0)
         return -1;
     if (c->request->keeps_now)
@@ -413,7 +120,7 @@ static int start(struct cell *c, struct error *err)
                              c->request->code_len, fds, 3, err);
     for (int i = 0; i < 3; i++)
         close(fds[i]);
-    set_timer(c, c->request->timeout_ms, on_timeout);
+    cell_set_timer(c, c->request->timeout_ms, cell_on_timeout);
     c->watch_timer = loop_timer_new(c->place.loop, WATCH_AFTER_MS, on_watch_time, c);
     return answer;
 }
@@ -425,10 +132,10 @@ static void on_tick(void *ctx)
     struct cell *c = ctx;
     struct error err;
     if (c->e.facts.is_cancelled) { /* meanwhile */
-        c->step = STEP_FINISH;
-        check_finished(c);
+        c->step = CELL_FINISH;
+        cell_check_finished(c);
     } else if (start_after_tick(c, &err) < 0) {
-        fail(c, &err);
+        cell_fail(c, &err);
     }
 }
 
@@ -439,42 +146,30 @@ static int start_after_tick(struct cell *c, struct error *err)
     if (!c->request->wants_artifacts || *c->place.newest_ns < clock_file_ns() ||
         c->ticks++ == TICKS_MAX)
         return start(c, err);
-    set_timer(c, TICK_MS, on_tick);
+    cell_set_timer(c, TICK_MS, on_tick);
     return 0;
 }
 
 static int put(struct cell *c, struct error *err)
 {
-    int fds[2];
     if (c->request->input_count == 0)
         return start_after_tick(c, err);
-    if (pipe2(fds, O_CLOEXEC) < 0)
-        return error_sys(err, "make pipe");
-    scoped_fd int theirs = fds[0];
-    scoped_fd int ours = fds[1];
-    c->step = STEP_PUT;
-    if (guest_files(c->place.guest, GUEST_FILES_PUT, theirs, theirs, 0, err) < 0)
-        return -1;
-    return upload_new(&c->upload, c->place.loop, c->request->inputs, c->request->input_count,
-                      take_fd(&ours), err);
+    c->step = CELL_PUT;
+    return upload_begin(&c->upload, c->place.loop, c->place.guest, c->request->inputs,
+                        c->request->input_count, err);
 }
 
 static int on_put(struct cell *c, int error, struct error *err)
 {
     upload_free(take_ptr(&c->upload));
-    if (error) {
-        errno = error;
-        error_sys(err, "put the files into the workspace");
-        if (error == ENOSPC)
-            error_hint(err, "remove files, or raise the disk limit");
-        return -1;
-    }
+    if (error)
+        return upload_explain(error, "remove files, or raise the disk limit", err);
     if (c->e.facts.is_cancelled) { /* meanwhile */
-        c->step = STEP_FINISH;
-        check_finished(c);
+        c->step = CELL_FINISH;
+        cell_check_finished(c);
         return 0;
     }
-    return start(c, err);
+    return start_after_tick(c, err);
 }
 
 /* --- what is heard --------------------------------------------------------------------------- */
@@ -507,12 +202,12 @@ static void on_done(struct cell *c, const struct frame_message *m)
     memcpy(&code, m->body, sizeof(code));
     c->e.facts.has_ended = true;
     c->e.facts.exit_code = code ? code : c->e.facts.has_exception ? 1 : 0;
-    begin_finish(c);
+    cell_begin_finish(c);
 }
 
 void cell_on_frame(struct cell *c, const struct frame_message *m)
 {
-    if (c->step != STEP_RUN)
+    if (c->step != CELL_RUN)
         return;
     switch (m->type) {
     case KERNEL_DATA:
@@ -535,12 +230,12 @@ void cell_on_frame(struct cell *c, const struct frame_message *m)
 static void kernel_lost(struct cell *c)
 {
     c->kernel_is_lost = true;
-    if (c->step == STEP_RUN)
-        begin_finish(c);
-    else if (c->step == STEP_PUT) {
+    if (c->step == CELL_RUN)
+        cell_begin_finish(c);
+    else if (c->step == CELL_PUT) {
         struct error err;
         error_set(&err, ERROR_UNAVAILABLE, "the interpreter ended before the code began");
-        fail(c, &err);
+        cell_fail(c, &err);
     }
 }
 
@@ -552,13 +247,13 @@ static void on_death_late(void *ctx)
 /* How it ended is told by init; a kernel that lives on with a poisoned channel is killed. */
 void cell_on_channel_end(struct cell *c, const char *why)
 {
-    if (c->step > STEP_RUN || c->kernel_has_exited)
+    if (c->step > CELL_RUN || c->kernel_has_exited)
         return;
     if (why)
         snprintf(c->e.facts.runner_fault, sizeof(c->e.facts.runner_fault), "%s", why);
     if (!c->kill_timer)
-        kill_now(c);
-    set_timer(c, DEATH_MS, on_death_late);
+        cell_kill_now(c);
+    cell_set_timer(c, DEATH_MS, on_death_late);
 }
 
 /* After its DONE that is no part of the execution any more. */
@@ -578,17 +273,17 @@ static void on_kernel_exit(struct cell *c, const struct guest_message *m)
 void cell_on_guest(struct cell *c, const struct guest_message *m)
 {
     struct error err;
-    if (!m && c->step <= STEP_RUN) { /* why is told by the spawner, together with the counters */
+    if (!m && c->step <= CELL_RUN) { /* why is told by the spawner, together with the counters */
         c->is_gone = true;
-        set_timer(c, DEATH_MS, on_death_late);
+        cell_set_timer(c, DEATH_MS, on_death_late);
     } else if (!m && c->is_collecting) {
         c->is_gone = c->kernel_is_lost = true;
-        on_collect_late(c);
+        cell_cut_collect(c);
     } else if (!m) {
         c->is_gone = c->kernel_is_lost = true;
-    } else if (m->verb == GUEST_FILES_DONE && c->step == STEP_PUT) {
+    } else if (m->verb == GUEST_FILES_DONE && c->step == CELL_PUT) {
         if (on_put(c, m->value, &err) < 0)
-            fail(c, &err);
+            cell_fail(c, &err);
     } else if (m->verb == GUEST_FILES_DONE && c->is_collecting) {
         collect_on_worker_done(c->collect, m->value);
     } else if (m->verb == GUEST_EXITED) {
@@ -598,7 +293,7 @@ void cell_on_guest(struct cell *c, const struct guest_message *m)
 
 void cell_on_over(struct cell *c, const struct spawn_stats *stats)
 {
-    bool is_first = c->step <= STEP_RUN;
+    bool is_first = c->step <= CELL_RUN;
     c->stats = *stats;
     c->stats.is_over = 1;
     c->is_gone = true;
@@ -610,9 +305,9 @@ void cell_on_over(struct cell *c, const struct spawn_stats *stats)
     if (is_first)
         kernel_lost(c);
     else if (c->is_collecting)
-        on_collect_late(c);
+        cell_cut_collect(c);
     else
-        check_finished(c);
+        cell_check_finished(c);
 }
 
 /* --- life ------------------------------------------------------------------------------------ */
@@ -626,12 +321,8 @@ static struct cell *make(const struct cell_place *place, const struct cell_reque
     c->events = *events;
     c->stats = *place->before;
     c->stdin_fd = -1;
-    c->e.created_ns = clock_wall_ns();
+    execution_init(&c->e, place->limits, request->timeout_ms, request->output_bytes);
     c->e.layers = place->layers;
-    c->e.facts.limits = *place->limits;
-    c->e.facts.timeout_ms = request->timeout_ms;
-    output_init(&c->e.out, request->output_bytes);
-    output_init(&c->e.err, request->output_bytes);
     return c;
 }
 
@@ -696,20 +387,20 @@ int cell_resume(struct cell **out, const struct cell_place *place,
     c->e.started_ns = r->started_ns;
     c->start_ns = r->start_ns;
     c->since_ns = r->since_ns;
-    c->step = STEP_RUN;
+    c->step = CELL_RUN;
     if (adopt_output(c, r, output, err) < 0) {
         cell_free(c);
         return -1;
     }
     uint64_t ran_ms = (uint64_t)MAX(clock_now_ns() - r->start_ns, 0) / 1000000;
-    set_timer(c, minus(request->timeout_ms, ran_ms), on_timeout);
+    cell_set_timer(c, cell_minus(request->timeout_ms, ran_ms), cell_on_timeout);
     *out = c;
     return 0;
 }
 
 void cell_on_synced(struct cell *c)
 {
-    if (c->step != STEP_RUN)
+    if (c->step != CELL_RUN)
         return;
     result_list_release(&c->e.results);
     exception_release(&c->e.exception);
@@ -718,7 +409,7 @@ void cell_on_synced(struct cell *c)
 
 void cell_lose(struct cell *c, const struct error *why)
 {
-    fail(c, why);
+    cell_fail(c, why);
 }
 
 void cell_free(struct cell *c)
@@ -729,19 +420,12 @@ void cell_free(struct cell *c)
         c->counting->cell = NULL;
     if (c->culling)
         c->culling->cell = NULL;
-    loop_timer_free(c->timer);
-    loop_timer_free(c->kill_timer);
-    loop_timer_free(c->watch_timer);
-    loop_timer_free(c->again_timer);
+    cell_stop_timers(c);
     upload_free(c->upload);
     collect_free(c->collect);
     stdio_free(c->stdio);
     scoped_close_fd(&c->stdin_fd);
-    result_list_release(&c->e.results);
-    exception_release(&c->e.exception);
-    artifact_list_release(&c->e.artifacts);
-    output_release(&c->e.out);
-    output_release(&c->e.err);
+    execution_release(&c->e);
     free(c);
 }
 

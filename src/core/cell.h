@@ -7,8 +7,10 @@
 #pragma once
 
 #include "core/execution.h"
+#include "event/loop.h"
 #include "runtime/guest.h"
 #include "runtime/kernel.h"
+#include "runtime/spawner_client.h"
 
 /* Borrowed until the end, but for the fds, which are taken. */
 struct cell_request {

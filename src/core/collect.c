@@ -195,7 +195,7 @@ static const struct file_stream_events get_events = {
     .entry = on_got, .content = on_content, .done = on_content_done};
 
 /* A memory file with the names that we want, to be fed to the worker. */
-static int make_wishes(const struct collect_order *o, struct error *err)
+static int make_wishes(int *out, const struct collect_order *o, struct error *err)
 {
     const struct guest_file wish = {.size = o->max_file_bytes};
     scoped_strbuf struct strbuf list;
@@ -203,21 +203,14 @@ static int make_wishes(const struct collect_order *o, struct error *err)
     for (size_t i = 0; i < o->artifacts->count; i++)
         file_stream_add_entry(&list, &wish, o->artifacts->items[i].path);
     file_stream_add_end(&list);
-    scoped_fd int fd = memfd_create("wishes", MFD_CLOEXEC);
-    if (fd < 0)
-        return error_sys(err, "make memory file");
-    if (fd_write_all(fd, list.data, list.len, err) < 0)
-        return -1;
-    if (lseek(fd, 0, SEEK_SET) < 0)
-        return error_sys(err, "rewind memory file");
-    return take_fd(&fd);
+    return fd_make_file(out, "wishes", list.data, list.len, err);
 }
 
 static int begin_get(struct collect *c, struct error *err)
 {
     int fds[2];
-    scoped_fd int list = make_wishes(&c->order, err);
-    if (list < 0)
+    scoped_fd int list = -1;
+    if (make_wishes(&list, &c->order, err) < 0)
         return -1;
     if (pipe2(fds, O_CLOEXEC) < 0)
         return error_sys(err, "make pipe");

@@ -1,7 +1,6 @@
-/* execution.h - one run of one program in a fresh sandbox, from the request to the last trace
- *
- * create -> put files -> start -> run -> drain -> list and get artifacts -> destroy -> end. Every
- * ending, good or bad, goes through the same destroy and the one `ended` call. */
+/* execution.h - what came of code that ran, in a sandbox of its own (run.h) or in a session
+ * (cell.h)
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
@@ -12,13 +11,10 @@
 #include "base/error.h"
 #include "base/id.h"
 #include "core/artifact.h"
-#include "core/capacity.h"
 #include "core/output.h"
 #include "core/result.h"
 #include "core/stdio.h"
 #include "core/verdict.h"
-#include "event/loop.h"
-#include "runtime/spawner_client.h"
 
 /* A file for the workspace. Its bytes are read from `fd` (a regular file), which is taken. */
 struct execution_input {
@@ -27,22 +23,6 @@ struct execution_input {
     uint64_t size;
     uint32_t mode;
     int64_t mtime_ns; /* kept inside, and by which a change is noticed */
-};
-
-struct execution_request {
-    uint8_t image[SPAWN_DIGEST_BYTES];
-    const char *const *argv; /* NULL-terminated; borrowed until the end, as all of this */
-    const char *const *env;
-    struct execution_input *inputs; /* their fds are taken */
-    size_t input_count;
-    int stdin_fd;               /* taken; -1: an empty one */
-    struct spawn_limits limits; /* lifetime_ms is filled in */
-    uint64_t timeout_ms;
-    size_t output_bytes;
-    bool allow_degraded;
-    bool wants_artifacts;
-    struct capacity *capacity; /* which it needs a seat of; NULL: none */
-    bool wants_usage;          /* else a run that went well ends without waiting for its counters */
 };
 
 /* Plain data, complete when `ended` is called. */
@@ -62,6 +42,14 @@ struct execution {
     struct error error; /* infrastructure: code and message; msg is "" when there was none */
 };
 
+/* What is known when it is asked for; everything else is zero. */
+void execution_init(struct execution *e, const struct spawn_limits *limits, uint64_t timeout_ms,
+                    size_t output_bytes);
+void execution_release(struct execution *e);
+
+/* It is over: reaches the verdict, by its error if there is one, else by its facts. */
+void execution_judge(struct execution *e);
+
 struct execution_events {
     void (*output)(void *ctx, enum execution_stream stream, const void *data, size_t len);
     void (*result)(void *ctx, const struct result *result); /* of a session; a form was added */
@@ -71,20 +59,3 @@ struct execution_events {
     void (*artifact_end)(void *ctx, const struct artifact *artifact);
     void (*ended)(void *ctx, const struct execution *e);
 };
-
-struct execution_run;
-
-/* Begins; `ended` comes later, always exactly once. The request's fds are taken even on failure.
- * ERROR_LIMIT: there is no room for it. */
-MUST_CHECK int execution_begin(struct execution_run **out, struct loop *loop,
-                               struct spawner_client *spawner,
-                               const struct execution_request *request,
-                               const struct execution_events *events, void *ctx, struct error *err);
-void execution_run_free(struct execution_run *run); /* after `ended` */
-SCOPED_DEFINE(execution_run)
-
-void execution_interrupt(struct execution_run *run); /* SIGINT: the program may still end well */
-void execution_kill(struct execution_run *run);
-
-/* The spawner says something about a sandbox: sealed, or over (NULL: the spawner itself is). */
-void execution_on_event(struct execution_run *run, const struct spawn_message *m);

@@ -22,19 +22,16 @@
 #define FILES_MS  120000 /* for the workspace */
 #define ANSWER_MS 5000   /* for anything else that is waited for */
 
-static void on_ignored(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
+void fork_init(struct session *s)
 {
-    (void)ctx;
-    (void)m;
-    (void)fds;
-    (void)err;
+    s->fork.gate_fd = s->fork.heir_fd = s->family.gate_fd = -1;
 }
 
 static void destroy_one(struct session *s, uint64_t *sandbox)
 {
     struct spawn_message m = {.verb = SPAWN_DESTROY, .sandbox = *sandbox};
     if (*sandbox)
-        spawner_client_ask(s->spawner, &m, on_ignored, NULL);
+        spawner_client_ask(s->spawner, &m, NULL, NULL);
     *sandbox = 0;
 }
 
@@ -52,6 +49,8 @@ static void drop_heir(struct heir *h)
     close_fd(&h->control_fd);
     close_fd(&h->channel_fd);
     h->is_sealed = false;
+    if (!h->is_asked)
+        capacity_give(&h->seat);
 }
 
 void fork_end_family(struct session *s, const char *why)
@@ -62,6 +61,7 @@ void fork_end_family(struct session *s, const char *why)
     if (f->count > 0 && !f->why_none)
         f->why_none = why;
     destroy_one(s, &f->brood);
+    close_fd(&f->gate_fd); /* whoever stood there is gone */
 }
 
 bool fork_is_owed(const struct session *s)
@@ -97,7 +97,7 @@ static void on_heir(void *ctx, const struct spawn_message *m, int *fds, const st
         h->control_fd = take_fd(&fds[0]);
         h->channel_fd = take_fd(&fds[1]);
     }
-    if (session_is_ending(s) || s->family.why_none)
+    if (!m || session_is_ending(s) || s->family.why_none)
         drop_heir(h);
     end_brood_if_done(s);
     session_destroy_if_due(s);
@@ -110,10 +110,8 @@ static void ask_all(struct session *s)
     session_fill_create(s->template, &m);
     m.create.zygote = f->brood;
     session_ask_create(s, f->brood);
-    f->count = MIN(s->template->forks, (size_t)SESSION_FORKS_MAX);
     for (size_t i = 0; i < f->count; i++) {
-        f->heirs[i] =
-            (struct heir){.session = s, .control_fd = -1, .channel_fd = -1, .is_asked = true};
+        f->heirs[i].is_asked = true;
         struct spawn_message each = m;
         spawner_client_ask(s->spawner, &each, on_heir, &f->heirs[i]);
     }
@@ -134,11 +132,28 @@ static void on_brood(void *ctx, const struct spawn_message *m, int *fds, const s
     }
 }
 
-void fork_begin_family(struct session *s)
+static int take_seats(struct session *s, struct error *err)
 {
+    const struct session_template *t = s->template;
+    struct family *f = &s->family;
+    size_t wanted = MIN(t->forks, (size_t)SESSION_FORKS_MAX);
+    for (; f->count < wanted; f->count++) {
+        struct heir *h = &f->heirs[f->count];
+        *h = (struct heir){.session = s, .control_fd = -1, .channel_fd = -1};
+        if (capacity_take(t->capacity, &h->seat, &t->limits, err) < 0)
+            return -1; /* the others are given back with the session */
+    }
+    return 0;
+}
+
+int fork_begin_family(struct session *s, struct error *err)
+{
+    if (take_seats(s, err) < 0)
+        return -1;
     struct spawn_message m = {.verb = SPAWN_BROOD, .brood = {.zygote = s->template->zygote}};
     s->is_creating = s->family.is_asking = true;
     spawner_client_ask(s->spawner, &m, on_brood, s);
+    return 0;
 }
 
 static void on_brood_event(struct session *s, const struct spawn_message *m)
@@ -150,7 +165,7 @@ static void on_brood_event(struct session *s, const struct spawn_message *m)
         return;
     }
     s->family.brood = 0;
-    if (s->sandbox)
+    if (s->sandbox || s->is_creating)
         return; /* it has done its part, or the sandboxes tell what became of them */
     if (m->flags & SPAWN_FAILED)
         spawner_client_explain(s->spawner, m, &err);
@@ -163,6 +178,7 @@ static void on_heir_event(struct heir *h, const struct spawn_message *m)
 {
     if (m->verb == SPAWN_SEALED && !(m->flags & SPAWN_FAILED)) {
         h->is_sealed = true;
+        capacity_settle(&h->seat);
         h->layers = m->sealed.layers;
         return;
     }
@@ -183,7 +199,7 @@ void fork_on_event(struct session *s, const struct spawn_message *m)
     end_brood_if_done(s);
 }
 
-static struct heir *take_heir(struct session *s, struct error *err)
+static struct heir *find_heir(struct session *s, struct error *err)
 {
     struct family *f = &s->family;
     if (s->template->forks == 0 || f->count == 0) {
@@ -203,21 +219,39 @@ static struct heir *take_heir(struct session *s, struct error *err)
 
 /* --- ends ------------------------------------------------------------------------------------ */
 
-/* The interpreter of the parent goes on. */
-static void open_gate(struct session *child)
+/* The interpreter goes on, and has to say so. `parent` may be NULL. */
+static void open_gate(struct session *parent, int gate)
+{
+    const char order = KERNEL_GATE_OPEN;
+    if (gate < 0)
+        return;
+    (void)!fd_send(gate, &order, 1, NULL, 0); /* closing it says the same */
+    close(gate);
+    if (parent && parent->question.fn)
+        session_expect_answer(parent);
+}
+
+static void on_packing_late(void *ctx)
+{
+    struct session *parent = ctx;
+    open_gate(parent, take_fd(&parent->family.gate_fd));
+}
+
+/* The parent is not needed any more. While its init still packs, which ends by itself when nobody
+ * unpacks, it stays as it is: that end would be taken for an answer to what is asked of it next. */
+static void let_parent_go(struct session *child)
 {
     struct fork_work *w = &child->fork;
-    const char order = KERNEL_GATE_OPEN;
+    struct session *parent = take_ptr(&w->parent);
     loop_watch_free(take_ptr(&w->gate_watch));
-    if (w->gate_fd >= 0)
-        (void)!fd_send(w->gate_fd, &order, 1, NULL, 0); /* closing it says the same */
-    close_fd(&w->gate_fd);
-    if (w->parent) {
-        w->parent->family.child = NULL;
-        if (w->parent->question.fn) /* and has to say so */
-            session_expect_answer(w->parent);
+    if (parent)
+        parent->family.child = NULL;
+    if (!parent || !parent->family.is_packing) {
+        open_gate(parent, take_fd(&w->gate_fd));
+        return;
     }
-    w->parent = NULL;
+    parent->family.gate_fd = take_fd(&w->gate_fd);
+    session_set_timer(parent, ANSWER_MS, on_packing_late);
 }
 
 static void drop_heir_channel(struct session *child)
@@ -228,23 +262,9 @@ static void drop_heir_channel(struct session *child)
 
 void fork_release(struct session *s)
 {
-    open_gate(s);
+    let_parent_go(s);
     drop_heir_channel(s);
     s->fork.step = FORK_NONE;
-}
-
-void fork_forget(struct session *s)
-{
-    struct session *child = s->family.child;
-    if (child) {
-        s->family.child = NULL;
-        child->fork.parent = NULL;
-    }
-    fork_release(s);
-    for (size_t i = 0; i < s->family.count; i++) { /* its spawner is gone */
-        close_fd(&s->family.heirs[i].control_fd);
-        close_fd(&s->family.heirs[i].channel_fd);
-    }
 }
 
 /* Half a fork is none: whatever was born is killed, with its sandbox when it is closed. */
@@ -253,6 +273,38 @@ static void fail(struct session *child, const struct error *err)
     if (child->guest)
         guest_kill(child->guest);
     session_fail(child, err);
+}
+
+static void on_orphaned(void *ctx)
+{
+    struct error err;
+    error_set(&err, ERROR_UNAVAILABLE, "the session to be forked was let go of");
+    fail(ctx, &err);
+}
+
+/* Nobody is told anything from here: who waits for that session has its fork fail a turn later. */
+static void forget_child(struct session *s)
+{
+    struct session *child = take_ptr(&s->family.child);
+    if (!child)
+        return;
+    child->fork.parent = NULL;
+    if (child->fork.step >= FORK_BEAR)
+        return; /* all that it needed of the parent is there */
+    loop_watch_free(take_ptr(&child->fork.gate_watch));
+    session_set_timer(child, 0, on_orphaned);
+}
+
+void fork_forget(struct session *s)
+{
+    forget_child(s);
+    fork_release(s);
+    s->family.brood = 0; /* there may be no spawner to ask */
+    for (size_t i = 0; i < s->family.count; i++) {
+        s->family.heirs[i].sandbox = 0;
+        s->family.heirs[i].is_asked = false;
+    }
+    fork_end_family(s, "the session is over");
 }
 
 static void on_late(void *ctx)
@@ -323,7 +375,7 @@ static void on_heir_says(void *ctx, unsigned events)
         return;
     }
     drop_heir_channel(child);
-    open_gate(child);
+    let_parent_go(child);
     w->pid = answer.pid;
     w->step = FORK_KILL;
     guest_keep(child->guest, &w->pid, 1);
@@ -383,6 +435,7 @@ static void copy_files(struct session *child)
     w->files_left = 2;
     session_set_timer(child, FILES_MS, on_late);
     session_set_timer(w->parent, 0, NULL); /* it waits for us now */
+    w->parent->family.is_packing = true;
     guest_pack(w->parent->guest, GUEST_FILES_PACK, ends[1]);
     guest_pack(child->guest, GUEST_FILES_UNPACK, ends[0]);
     close(ends[0]);
@@ -426,12 +479,21 @@ static void look(struct session *child)
     spawner_client_ask(child->spawner, &m, on_looked, child);
 }
 
+static void on_packed(struct session *parent, int error)
+{
+    struct session *child = parent->family.child;
+    parent->family.is_packing = false;
+    if (child)
+        on_files_done(child, error);
+    else
+        open_gate(parent, take_fd(&parent->family.gate_fd));
+}
+
 bool fork_on_guest(struct session *s, const struct guest_message *m)
 {
     struct error err;
-    struct session *child = s->family.child;
-    if (child && child->fork.step == FORK_FILES && m->verb == GUEST_FILES_DONE) {
-        on_files_done(child, m->value);
+    if (m->verb == GUEST_FILES_DONE && s->family.is_packing) {
+        on_packed(s, m->value);
         return true;
     }
     if (s->fork.step == FORK_NONE)
@@ -457,6 +519,8 @@ bool fork_on_guest(struct session *s, const struct guest_message *m)
 
 static int take_place(struct session *child, struct heir *h, struct error *err)
 {
+    child->seat = h->seat;
+    h->seat = (struct capacity_seat){0};
     child->sandbox = h->sandbox;
     child->info.layers = h->layers;
     child->is_sealed = child->is_warm = true;
@@ -485,18 +549,18 @@ static int begin(struct session *parent, struct session *child, struct error *er
 int session_fork(struct session *parent, struct session **out, const struct session_events *events,
                  void *ctx, struct error *err)
 {
-    struct heir *h = take_heir(parent, err);
+    struct heir *h = find_heir(parent, err);
     if (!h)
         return -1;
+    if (parent->family.is_packing)
+        return error_set(err, ERROR_CONFLICT, "files are still being copied for another fork");
     if (parent->info.state != SESSION_READY || parent->work.step) {
         error_set(err, ERROR_CONFLICT, "the session is %s", session_state_name(parent->info.state));
         return error_hint(err, "wait for what it does, or interrupt that");
     }
     struct session *child =
-        session_new(parent->loop, parent->spawner, parent->template, events, ctx, err);
-    if (!child)
-        return -1;
-    if (begin(parent, child, err) < 0) {
+        session_new(parent->loop, parent->spawner, parent->template, events, ctx);
+    if (id_make(ID_SESSION, child->info.id, err) < 0 || begin(parent, child, err) < 0) {
         session_free(child);
         return -1;
     }

@@ -84,14 +84,15 @@ static void apply_memory(struct machine *m, const char *root, const char *dir,
                          const struct files *f)
 {
     uint64_t max, now, idle = 0;
-    if (!read_number(root, dir, f->max, &max) || max >= m->memory_bytes ||
-        !read_number(root, dir, f->now, &now))
+    if (!read_number(root, dir, f->max, &max) || !read_number(root, dir, f->now, &now))
         return;
+    m->memory_bytes = MIN(m->memory_bytes, max);
+    if (max - MIN(max, now) >= m->available_bytes)
+        return; /* however much of it is idle */
     scoped_free char *path = xasprintf("%s/memory.stat", dir);
     scoped_free char *stat = read_file(root, path);
     find_number(stat, f->idle, &idle);
     uint64_t used = now - MIN(now, idle);
-    m->memory_bytes = MIN(m->memory_bytes, max);
     m->available_bytes = MIN(m->available_bytes, max - MIN(max, used));
 }
 

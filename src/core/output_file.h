@@ -3,7 +3,8 @@
  * Bytes go from the pipe into the file without passing through this process, and are read back from
  * there. The file's size says how many there are: whoever holds pipe and file goes on where another
  * was stopped, at any instant. Beyond `max_bytes` only head and tail stay, as in struct output: the
- * second half of the file is then a ring, and behind it stands the true size. */
+ * second half of the file is then a ring, and behind it stands the true size; of that tail, what
+ * was written last may be out of place when its writer was killed just then. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 

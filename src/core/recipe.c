@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
-#include <unistd.h>
 
 #include "base/fd.h"
 #include "base/memory.h"
@@ -86,12 +85,10 @@ static int copy_text(int *out, const char *path, struct error *err)
     scoped_free char *text = NULL;
     if (fd_read_file(path, &text, KERNEL_TEXT_MAX, err) < 0)
         return error_wrap(err, "read the kernel");
-    scoped_fd int fd = memfd_create("kernel", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0)
-        return error_sys(err, "make memory file");
-    if (fd_write_all(fd, text, strlen(text), err) < 0)
+    scoped_fd int fd = -1;
+    if (fd_make_file(&fd, "kernel", text, strlen(text), err) < 0)
         return -1;
-    if (lseek(fd, 0, SEEK_SET) < 0 || fcntl(fd, F_ADD_SEALS, ALL_SEALS) < 0)
+    if (fcntl(fd, F_ADD_SEALS, ALL_SEALS) < 0)
         return error_sys(err, "seal the kernel's text");
     *out = take_fd(&fd);
     return 0;

@@ -9,6 +9,8 @@
 
 #include "core/capacity.h"
 #include "core/cell.h"
+#include "event/loop.h"
+#include "runtime/spawner_client.h"
 
 #define SESSION_QUEUE_MAX           64
 #define SESSION_CHECKPOINTS_MAX     32
@@ -38,7 +40,7 @@ struct session_template {
     int copier_fd;              /* a memory file: what helps the kernel to copy itself, or -1 */
     size_t checkpoint_max;      /* 0: SESSION_CHECKPOINTS_DEFAULT */
     uint64_t zygote;            /* the warm interpreter to fork from; 0: started cold */
-    size_t forks;               /* how often the session can be forked; needs a zygote */
+    size_t forks;               /* how often it can be forked; needs a zygote, and seats as many */
     uint64_t idle_ms;           /* closed when unused for this long; 0: never */
     uint64_t idle_freeze_ms;    /* frozen when unused for this long; 0: never */
     struct capacity *capacity;  /* which a session needs a seat of; NULL: none; borrowed */
@@ -60,7 +62,9 @@ struct session_info {
 struct session;
 
 struct session_events {
-    void (*changed)(void *ctx, struct session *session); /* its state; TERMINATED comes last */
+    /* Its state. TERMINATED comes last, not inside session_close(), and may be answered by
+     * session_free(). */
+    void (*changed)(void *ctx, struct session *session);
 };
 
 /* Begins to create it; `changed` tells READY or FAILED. ERROR_LIMIT: there is no room for it. */
@@ -105,7 +109,8 @@ void session_keep(struct session *session, const uint8_t label[SPAWN_LABEL_BYTES
 
 void session_get_record(const struct session *session, struct session_record *out);
 
-/* Lets it go without ending it: nobody is told anything. */
+/* Lets it go without ending it: nobody is told anything. It is ready, busy or failed: before and
+ * after that the spawner owes it an answer, which would find nobody. */
 void session_detach(struct session *session, struct session_record *out);
 
 /* Who hears of the execution that runs; borrowed until its end. */

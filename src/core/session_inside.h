@@ -1,4 +1,4 @@
-/* session_inside.h - a session as its own parts see it: session.c, checkpoint.c, attach.c and
+/* session_inside.h - a session as its own parts see it: session*.c, checkpoint.c, attach.c and
  * fork.c, nobody else */
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
@@ -46,6 +46,7 @@ struct checkpoint_work {
 /* A sealed sandbox in which a process waits that has the memory of a session's interpreter. */
 struct heir {
     struct session *session;
+    struct capacity_seat seat;
     uint64_t sandbox; /* 0: none (any more) */
     int control_fd;
     int channel_fd;
@@ -62,6 +63,8 @@ struct family {
     struct heir heirs[SESSION_FORKS_MAX];
     size_t count;
     struct session *child; /* the fork that is being made */
+    bool is_packing;       /* init copies the workspace for it, or for one that is no more */
+    int gate_fd;           /* of one that is no more, closed until that has ended; -1: none */
 };
 
 /* Of a fork: how far it is. */
@@ -165,45 +168,67 @@ struct session {
     struct fork_work fork;
 };
 
-/* --- session.c, for the others -----------------------------------------------------------------
- */
+/* --- session.c: states and the sandbox -------------------------------------------------------- */
 
 void session_enter(struct session *s, enum session_state state);
 void session_tell(struct session *s);
 void session_fail(struct session *s, const struct error *err); /* the interpreter is gone */
 void session_set_timer(struct session *s, uint64_t ms, loop_timer_fn fn);
-void session_begin_next(struct session *s);
-void session_drop_kernel(struct session *s);
 bool session_is_ending(const struct session *s);
-void session_on_frame(void *ctx, const struct frame_message *m, const char *why);
-void session_on_guest(void *ctx, const struct guest_message *m); /* NULL: init is gone */
-void session_on_start_late(void *ctx);
+void session_on_guest(void *ctx, const struct guest_message *m);      /* NULL: init is gone */
 void session_end(struct session *s, const struct spawn_stats *stats); /* nothing of it is left */
 void session_destroy(struct session *s);
+void session_destroy_if_due(struct session *s);
+void session_fill_create(const struct session_template *template, struct spawn_message *m);
+void session_ask_create(struct session *s, uint64_t zygote);
+struct session *session_new(struct loop *loop, struct spawner_client *spawner,
+                            const struct session_template *template,
+                            const struct session_events *events, void *ctx); /* has no id yet */
+
+/* --- session_kernel.c ------------------------------------------------------------------------- */
+
+#define SESSION_START_MS 30000 /* for a kernel to say that it is ready */
+
+MUST_CHECK int session_open_channel(int *ours, int *theirs, struct error *err);
+
+/* Takes `fd`, even when it fails. */
+MUST_CHECK int session_open_kernel(struct session *s, int fd, struct error *err);
+void session_start_kernel(struct session *s);
+void session_join_kernel(struct session *s, int channel); /* that was forked with the sandbox */
+void session_restart(struct session *s); /* a new one, now or when the old one's end is told */
+void session_drop_kernel(struct session *s);
+void session_on_frame(void *ctx, const struct frame_message *m, const char *why);
+void session_on_ready(struct session *s);
+void session_on_start_late(void *ctx);
+void session_on_kernel_exit(struct session *s, const struct guest_message *m); /* no cell runs */
+
+/* --- session_cells.c -------------------------------------------------------------------------- */
+
+void session_begin_next(struct session *s);
 MUST_CHECK int session_resume_cell(struct session *s, const struct cell_request *request,
                                    const struct cell_record *record, const int *output,
                                    const struct execution_events *events, void *ctx,
                                    struct error *err);
+void session_refuse_all(struct session *s, const char *why); /* that wait */
+void session_refuse_failed(struct session *s);               /* the same, if it has failed */
+void session_free_late(struct session *s);
+void session_forget_cells(struct session *s); /* nobody is told */
 
-#define SESSION_START_MS 30000 /* for a kernel to say that it is ready */
+/* --- session_question.c ----------------------------------------------------------------------- */
 
-/* Takes `fd`, even when it fails. */
-MUST_CHECK int session_open_kernel(struct session *s, int fd, struct error *err);
-void session_on_ready(struct session *s);
-void session_expect_answer(struct session *s); /* to the question that is open, soon */
-void session_fill_create(const struct session_template *template, struct spawn_message *m);
-void session_ask_create(struct session *s, uint64_t zygote);
-void session_destroy_if_due(struct session *s);
-struct session *session_new(struct loop *loop, struct spawner_client *spawner,
-                            const struct session_template *template,
-                            const struct session_events *events, void *ctx, struct error *err);
-MUST_CHECK int session_open_channel(int *ours, int *theirs, struct error *err);
 MUST_CHECK int session_ask_with(struct session *s, enum kernel_frame_type question, const int *fds,
                                 size_t fd_count, session_answer_fn fn, void *ctx,
                                 struct error *err);
+void session_expect_answer(struct session *s); /* to the question that is open, soon */
+void session_question_on_frame(struct session *s, const struct frame_message *m);
+void session_end_question(struct session *s, const struct error *err); /* which is open */
 
-/* --- checkpoint.c, for session.c ---------------------------------------------------------------
- */
+/* --- session_idle.c, session_keep.c ----------------------------------------------------------- */
+
+void session_count_idle(struct session *s);   /* from now on, when its state is one of those */
+void session_keep_channel(struct session *s); /* for the next host, if it is kept */
+
+/* --- checkpoint.c ----------------------------------------------------------------------------- */
 
 /* True when the message was about a rollback, and nobody else should look at it. */
 bool checkpoint_on_guest(struct session *s, const struct guest_message *m);
@@ -218,8 +243,7 @@ bool checkpoint_on_death(struct session *s, const struct error *err);
 void checkpoint_abort(struct session *s, const struct error *err);
 void checkpoint_free_all(struct session *s);
 
-/* --- attach.c, for session.c -------------------------------------------------------------------
- */
+/* --- attach.c --------------------------------------------------------------------------------- */
 
 /* True when the message belongs to an earlier host, and nobody else should look at it. */
 bool attach_on_frame(struct session *s, const struct frame_message *m);
@@ -228,14 +252,16 @@ bool attach_on_frame(struct session *s, const struct frame_message *m);
 bool attach_on_guest(struct session *s, struct guest_message *m);
 void attach_free(struct session *s);
 
-/* --- fork.c, for session.c ---------------------------------------------------------------------
- */
+/* --- fork.c ----------------------------------------------------------------------------------- */
 
-void fork_begin_family(struct session *s);  /* instead of session_ask_create() */
+void fork_init(struct session *s);
+
+/* Instead of session_ask_create(). ERROR_LIMIT: there is no room for its heirs. */
+MUST_CHECK int fork_begin_family(struct session *s, struct error *err);
 bool fork_is_owed(const struct session *s); /* the spawner will call back for its family */
 void fork_end_family(struct session *s, const char *why); /* no heirs from now on */
 void fork_on_event(struct session *s, const struct spawn_message *m);
 bool fork_on_guest(struct session *s, const struct guest_message *m); /* as checkpoint_on_guest() */
 bool fork_on_ready(struct session *s);
 void fork_release(struct session *s); /* of a fork: what it was made with */
-void fork_forget(struct session *s);  /* `s` is about to be freed */
+void fork_forget(struct session *s);  /* `s` is about to be freed; nobody is asked or told */

@@ -3,6 +3,7 @@
 #include "core/upload.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include "base/strbuf.h"
 #include "core/execution.h"
 #include "runtime/file_stream.h"
+#include "runtime/guest.h"
 
 #define UPLOAD_BYTES (64 * KIB)
 
@@ -100,6 +102,26 @@ int upload_new(struct upload **out, struct loop *loop, const struct execution_in
     return 0;
 }
 
+int upload_begin(struct upload **out, struct loop *loop, struct guest *guest,
+                 const struct execution_input *inputs, size_t count, struct error *err)
+{
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return error_sys(err, "make pipe");
+    scoped_fd int theirs = fds[0];
+    scoped_fd int ours = fds[1];
+    if (guest_files(guest, GUEST_FILES_PUT, theirs, theirs, 0, err) < 0)
+        return -1;
+    return upload_new(out, loop, inputs, count, take_fd(&ours), err);
+}
+
+int upload_explain(int error, const char *hint, struct error *err)
+{
+    errno = error;
+    error_sys(err, "put the files into the workspace");
+    return error == ENOSPC ? error_hint(err, "%s", hint) : -1;
+}
+
 void upload_free(struct upload *u)
 {
     if (!u)
@@ -125,13 +147,5 @@ int upload_pack(int *out, const struct execution_input *inputs, size_t count, st
     while (refill(&u))
         strbuf_add(&all, u.data.data, u.data.len);
     strbuf_release(&u.data);
-    scoped_fd int fd = memfd_create("files", MFD_CLOEXEC);
-    if (fd < 0)
-        return error_sys(err, "make memory file");
-    if (fd_write_all(fd, all.data, all.len, err) < 0)
-        return -1;
-    if (lseek(fd, 0, SEEK_SET) < 0)
-        return error_sys(err, "rewind memory file");
-    *out = take_fd(&fd);
-    return 0;
+    return fd_make_file(out, "files", all.data, all.len, err);
 }

@@ -6,14 +6,6 @@
 
 #include "base/memory.h"
 
-static void on_kept(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
-{
-    (void)ctx;
-    (void)m;
-    (void)fds;
-    (void)err;
-}
-
 void keeper_put(struct spawner_client *client, uint64_t sandbox,
                 const uint8_t label[SPAWN_LABEL_BYTES], enum keeper_slot slot, const int *fds,
                 size_t count)
@@ -21,7 +13,7 @@ void keeper_put(struct spawner_client *client, uint64_t sandbox,
     struct spawn_message m = {
         .verb = SPAWN_KEEP, .sandbox = sandbox, .keep = {.slot = slot, .count = (uint32_t)count}};
     memcpy(m.keep.label, label, sizeof(m.keep.label));
-    spawner_client_ask_with(client, &m, fds, count, on_kept, NULL);
+    spawner_client_ask_with(client, &m, fds, count, NULL, NULL);
 }
 
 struct listing {

@@ -141,7 +141,8 @@ static void on_gone(struct spawner_client *c)
         struct request *r = take_request(c, c->requests->serial);
         int none[SPAWNER_REPLY_FDS];
         memset(none, -1, sizeof(none));
-        r->reply(r->ctx, NULL, none, &err);
+        if (r->reply)
+            r->reply(r->ctx, NULL, none, &err);
         free(r);
     }
     c->event(c->ctx, NULL);
@@ -166,7 +167,8 @@ static void on_message(struct spawner_client *c, const struct spawn_message *m,
         c->is_rootless = m->hello_reply.is_rootless;
     else if (m->verb == SPAWN_CREATE)
         c->sandboxes++;
-    r->reply(r->ctx, is_failure ? NULL : m, fds, is_failure ? &err : NULL);
+    if (r->reply)
+        r->reply(r->ctx, is_failure ? NULL : m, fds, is_failure ? &err : NULL);
     free(r);
 }
 

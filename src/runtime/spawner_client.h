@@ -44,7 +44,8 @@ MUST_CHECK int spawner_client_join(struct spawner_client **out, struct loop *loo
 void spawner_client_free(struct spawner_client *client);
 SCOPED_DEFINE(spawner_client)
 
-/* Sends `m` (its serial is filled in here). One answer follows, by `reply`. */
+/* Sends `m` (its serial is filled in here). One answer follows, by `reply`; NULL: whatever it is.
+ */
 void spawner_client_ask(struct spawner_client *client, struct spawn_message *m,
                         spawner_reply_fn reply, void *ctx);
 

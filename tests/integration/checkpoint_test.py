@@ -470,13 +470,13 @@ def test_lies_about_the_copy_hurt_nobody_else():
         for lie in ("{'ok': True, 'pid': 1}", "{'ok': True, 'pid': -5}", "{'ok': True, 'pid': 1 << 40}", "{'ok': True}", "[]",
                     "{'pid': 'x' * 100_000}"):
             repl.run(FIND_KERNEL + "kernel.checkpoint = lambda fds: (list(map(os.close, fds)), "
-                                   f"kernel.reply({lie}), kernel.channel.done())")
+                                   f"kernel.channel.reply({lie}), kernel.channel.done())")
             assert refusal(repl)["code"] in ("unavailable", "invalid", "too_large", "conflict", "limit")
             assert repl.run("print('well')") == "well"
         # A pid of nobody's, and of the kernel's own: the copy is lost, and the next reset works.
         for pid in ("4000000", "os.getpid()"):
             repl.run(FIND_KERNEL + "kernel.checkpoint = lambda fds: (list(map(os.close, fds)), "
-                                   f"kernel.reply({{'ok': True, 'pid': {pid}}}), kernel.channel.done())")
+                                   f"kernel.channel.reply({{'ok': True, 'pid': {pid}}}), kernel.channel.done())")
             answer = repl.ask("checkpoint")
             if "checkpoint" in answer:
                 wait_for(lambda: all(row["lost"] for row in repl.ask("checkpoints")["checkpoints"]), "the loss")
@@ -496,7 +496,7 @@ def lie(fds):
             channel.send(struct.pack('<ii', 0, 0))
         channel.send(ANSWER)
         time.sleep(1000)
-    kernel.reply({'ok': True, 'pid': pid}); kernel.channel.done()
+    kernel.channel.reply({'ok': True, 'pid': pid}); kernel.channel.done()
 kernel.checkpoint = lie
 """
     with Repl() as repl:

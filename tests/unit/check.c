@@ -99,3 +99,11 @@ char *check_read_file(const char *path)
     close(fd);
     return text;
 }
+
+unsigned check_count_fds(void)
+{
+    unsigned count = 0;
+    for (int fd = 0; fd < 256; fd++)
+        count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}

@@ -40,3 +40,5 @@ char *check_temp_dir(void);                                  /* owned path of a 
 void check_remove_dir(char *path);                           /* with all in it; takes `path` */
 char *check_temp_file(const char *dir, const char *content); /* owned path */
 char *check_read_file(const char *path);                     /* owned text */
+
+unsigned check_count_fds(void); /* that are open, of the first 256 */

@@ -363,6 +363,27 @@ static void test_yield_for_memory(void **state)
     capacity_free(c);
 }
 
+/* All of them together hold less than what is lacking: they stay. */
+static void test_yield_in_vain(void **state)
+{
+    (void)state;
+    struct stock stock = {0};
+    struct capacity_seat seat = {0};
+    struct error err;
+    struct capacity *c = open_capacity(0);
+    fill(&stock, c, 4);
+    for (size_t i = 0; i < stock.count; i++)
+        capacity_settle(&stock.seats[i]);
+    machine.available_bytes = (512 + 256 + 2 - 9) * MIB;
+    pass_ms(200);
+    assert_int_equal(capacity_take(c, &seat, &limits, &err), -1);
+    assert_int_equal(err.code, ERROR_LIMIT);
+    assert_int_equal(stock.count, 4);
+    while (on_yield(&stock))
+        ;
+    capacity_free(c);
+}
+
 int main(void)
 {
     static const struct {
@@ -376,6 +397,7 @@ int main(void)
         {"a seat is given back once", test_twice},
         {"parked ones give way before anybody is refused", test_yield},
         {"as many of them as the memory asks for", test_yield_for_memory},
+        {"but none where that would not help", test_yield_in_vain},
     };
     struct check check = {0};
     check_rows(&check, refusals, test_refusal);

@@ -53,14 +53,6 @@ static void world_close(struct world *w)
         close(w->init_fd);
 }
 
-static unsigned count_fds(void)
-{
-    unsigned count = 0;
-    for (int fd = 0; fd < 256; fd++)
-        count += fcntl(fd, F_GETFD) >= 0;
-    return count;
-}
-
 /* --- to init --------------------------------------------------------------------------------- */
 
 static struct {
@@ -207,7 +199,7 @@ static void test_message(void **state)
     struct world w;
     const struct guest_message m = {.verb = GUEST_EXITED, .exit_code = 3};
     world_open(&w);
-    unsigned fds_before = count_fds();
+    unsigned fds_before = check_count_fds();
     assert_int_equal(fd_send(w.init_fd, &m, sizeof(m), NULL, 0), 0);
     loop_run(w.loop);
     assert_memory_equal(&w.last, &m, sizeof(m));
@@ -215,7 +207,7 @@ static void test_message(void **state)
     assert_int_equal(fd_send(w.init_fd, &m, sizeof(m), gift, 2), 0);
     loop_run(w.loop);
     assert_int_equal(w.messages, 2);
-    assert_int_equal(count_fds(), fds_before);
+    assert_int_equal(check_count_fds(), fds_before);
     world_close(&w);
 }
 
@@ -240,11 +232,11 @@ static void test_nonsense(void **state)
     char data[512] = {0};
     const int fds[3] = {0, 1, 2};
     world_open(&w);
-    unsigned fds_before = count_fds();
+    unsigned fds_before = check_count_fds();
     assert_int_equal(fd_send(w.init_fd, data, row->len, fds, row->fd_count), 0);
     loop_run(w.loop);
     assert_true(w.messages == 1 && w.is_gone);
-    assert_int_equal(count_fds(), fds_before);
+    assert_int_equal(check_count_fds(), fds_before);
     loop_run(w.loop); /* it is not watched any more, so this ends */
     assert_int_equal(w.messages, 1);
     world_close(&w);

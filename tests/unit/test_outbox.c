@@ -28,14 +28,6 @@ struct world {
     uint32_t heard, wanted; /* items that came, in order; the loop stops at `wanted` */
 };
 
-static unsigned count_fds(void)
-{
-    unsigned count = 0;
-    for (int fd = 0; fd < 256; fd++)
-        count += fcntl(fd, F_GETFD) >= 0;
-    return count;
-}
-
 static void world_open(struct world *w)
 {
     struct error err;
@@ -43,7 +35,7 @@ static void world_open(struct world *w)
     *w = (struct world){0};
     assert_int_equal(loop_open(&w->loop, &err), 0);
     loop_free(w->loop); /* the first one of a process keeps descriptors of its own */
-    w->fds_before = count_fds();
+    w->fds_before = check_count_fds();
     assert_int_equal(loop_open(&w->loop, &err), 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair),
                      0);
@@ -61,7 +53,7 @@ static void world_close(struct world *w)
     if (w->theirs >= 0)
         close(w->theirs);
     loop_free(w->loop);
-    assert_int_equal(count_fds(), w->fds_before);
+    assert_int_equal(check_count_fds(), w->fds_before);
 }
 
 static int send_item(struct world *w, uint32_t number, const int *fds, size_t fd_count,
@@ -206,11 +198,11 @@ static void test_bad_fd(void **state)
     world_open(&w);
     uint32_t end = fill(&w, 0, 1);
     size_t before = w.box.bytes;
-    unsigned fds = count_fds();
+    unsigned fds = check_count_fds();
     assert_int_equal(send_item(&w, end, bad, 2, &err), -1);
     assert_int_equal(err.sys_errno, EBADF);
     assert_int_equal(w.box.bytes, before);
-    assert_int_equal(count_fds(), fds); /* the first copy is not left */
+    assert_int_equal(check_count_fds(), fds); /* the first copy is not left */
     hear_all(&w, end);
     world_close(&w);
 }

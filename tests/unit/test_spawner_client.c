@@ -223,14 +223,6 @@ static void ask(struct world *w, enum spawn_verb verb)
     spawner_client_ask(w->client, &m, on_reply, w);
 }
 
-static unsigned count_fds(void)
-{
-    unsigned count = 0;
-    for (int fd = 0; fd < 256; fd++)
-        count += fcntl(fd, F_GETFD) >= 0;
-    return count;
-}
-
 static void test_good(void **state)
 {
     (void)state;
@@ -248,6 +240,25 @@ static void test_good(void **state)
     assert_true(w.got[2].is_good);
     assert_int_equal(w.exits, 0);
     world_close(&w);
+}
+
+/* An answer that nobody waits for, and the fds with it. */
+static void test_unheard(void **state)
+{
+    (void)state;
+    static const char *const ways[] = {"good", "mute"};
+    for (size_t i = 0; i < ARRAY_LEN(ways); i++) {
+        unsigned fds_before = check_count_fds();
+        struct world w;
+        struct spawn_message m = {.verb = SPAWN_CREATE};
+        world_open(&w, ways[i]);
+        spawner_client_ask(w.client, &m, NULL, NULL);
+        ask(&w, SPAWN_PING);
+        run_until(&w, 2);
+        assert_int_equal(w.answers, 2);
+        world_close(&w);
+        assert_int_equal(check_count_fds(), fds_before);
+    }
 }
 
 /* With a sandbox left, the free waits for the spawner to remove it. */
@@ -283,7 +294,7 @@ static void test_gone(void **state)
     (void)state;
     static const char *const ways[] = {"dead", "mute", "short"};
     for (size_t i = 0; i < ARRAY_LEN(ways); i++) {
-        unsigned fds_before = count_fds();
+        unsigned fds_before = check_count_fds();
         struct world w;
         world_open(&w, ways[i]);
         ask(&w, SPAWN_PING);
@@ -297,7 +308,7 @@ static void test_gone(void **state)
         }
         assert_true(w.exits == 1 && w.is_gone);
         world_close(&w);
-        assert_int_equal(count_fds(), fds_before);
+        assert_int_equal(check_count_fds(), fds_before);
     }
 }
 
@@ -306,12 +317,12 @@ static void test_gossip(void **state)
     (void)state;
     struct world w;
     world_open(&w, "gossip");
-    unsigned fds_before = count_fds();
+    unsigned fds_before = check_count_fds();
     run_until(&w, 1);
     assert_true(w.answers == 1 && w.got[0].is_good && w.got[0].serial == 1);
     assert_true(w.exits == 1 && !w.is_gone);
     assert_int_equal(w.exited_sandbox, 5);
-    assert_int_equal(count_fds(), fds_before); /* nobody owned those fds */
+    assert_int_equal(check_count_fds(), fds_before); /* nobody owned those fds */
     world_close(&w);
 }
 
@@ -374,14 +385,14 @@ static void test_no_program(void **state)
     struct spawner_client *client = NULL;
     struct world w = {.answers = 0};
     struct error err;
-    unsigned fds_before = count_fds();
+    unsigned fds_before = check_count_fds();
     assert_int_equal(loop_open(&w.loop, &err), 0);
     assert_int_equal(spawner_client_open(&client, w.loop, &settings, on_reply, on_exited, &w, &err),
                      -1);
     assert_int_equal(err.sys_errno, ENOENT);
     assert_null(client);
     loop_free(w.loop);
-    assert_int_equal(count_fds(), fds_before);
+    assert_int_equal(check_count_fds(), fds_before);
 }
 
 int main(int argc, char **argv)
@@ -390,6 +401,7 @@ int main(int argc, char **argv)
         return play(argc, argv);
     struct check check = {.count = 0};
     check_one(&check, "requests are answered, a new sandbox brings its fd", test_good);
+    check_one(&check, "an answer that nobody waits for is dropped", test_unheard);
     check_one(&check, "with a sandbox left the end is waited for", test_waits);
     check_one(&check, "answers find their requests in any order", test_reverse);
     check_one(&check, "a spawner that goes away answers every request", test_gone);

@@ -28,14 +28,6 @@ struct world {
     unsigned fds_before;
 };
 
-static unsigned count_fds(void)
-{
-    unsigned count = 0;
-    for (int fd = 0; fd < 256; fd++)
-        count += fcntl(fd, F_GETFD) >= 0;
-    return count;
-}
-
 static void on_output(void *ctx, enum execution_stream stream, const void *data, size_t len)
 {
     struct world *w = ctx;
@@ -58,7 +50,7 @@ static void world_open(struct world *w, int stdin_fd)
     *w = (struct world){.theirs = {-1, -1, -1}};
     assert_int_equal(loop_open(&w->loop, &err), 0);
     loop_free(w->loop); /* the first one of a process keeps descriptors of its own */
-    w->fds_before = count_fds() - (stdin_fd >= 0);
+    w->fds_before = check_count_fds() - (stdin_fd >= 0);
     assert_int_equal(loop_open(&w->loop, &err), 0);
     output_init(&w->out, KEPT);
     output_init(&w->err, KEPT);
@@ -87,7 +79,7 @@ static void world_close(struct world *w)
     output_release(&w->out);
     output_release(&w->err);
     strbuf_release(&w->told);
-    assert_int_equal(count_fds(), w->fds_before);
+    assert_int_equal(check_count_fds(), w->fds_before);
 }
 
 static void print(struct world *w, int fd, const char *text)

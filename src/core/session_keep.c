@@ -1,0 +1,48 @@
+/* session_keep.c - what the next host needs to go on with a session */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/session_inside.h"
+
+#include <string.h>
+
+#include "runtime/keeper.h"
+
+void session_keep_channel(struct session *s)
+{
+    if (!s->is_kept || !s->sandbox || !s->kernel)
+        return;
+    const int fd = kernel_fd(s->kernel);
+    keeper_put(s->spawner, s->sandbox, s->label, KEEPER_CHANNEL, &fd, 1);
+}
+
+void session_keep(struct session *s, const uint8_t label[SPAWN_LABEL_BYTES])
+{
+    s->is_kept = true;
+    memcpy(s->label, label, sizeof(s->label));
+    session_keep_channel(s);
+}
+
+void session_get_record(const struct session *s, struct session_record *out)
+{
+    *out = (struct session_record){
+        .sandbox = s->sandbox,
+        .generation = s->generation,
+        .created_ns = s->info.created_ns,
+        .last_used_ns = s->info.last_used_ns,
+        .create_ms = s->info.create_ms,
+        .before = s->before,
+        .newest_ns = s->newest_ns,
+        .last_number = s->last_number,
+        .has_execution = s->cell != NULL,
+    };
+    memcpy(out->id, s->info.id, sizeof(out->id));
+    memcpy(out->label, s->label, sizeof(out->label));
+    if (s->cell)
+        cell_get_record(s->cell, &out->execution);
+}
+
+void session_detach(struct session *s, struct session_record *out)
+{
+    session_get_record(s, out);
+    fork_end_family(s, "the session has another host"); /* who knows nothing of them */
+    session_free(s);
+}

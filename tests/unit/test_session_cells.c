@@ -1,0 +1,320 @@
+/* test_session_cells.c - executions that wait, are cut short, or leave something behind */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "world.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+static void test_queue(void **state)
+{
+    (void)state;
+    struct world w;
+    struct error err;
+    world_init(&w);
+    world_open_sealed(&w);
+    for (int i = 0; i < SESSION_QUEUE_MAX; i++) /* before it is ready */
+        assert_int_equal(world_try_execute(&w, true, -1, &err), 0);
+    assert_int_equal(world_try_execute(&w, true, -1, &err), -1);
+    assert_int_equal(err.code, ERROR_LIMIT);
+    world_init_says(&w, GUEST_STARTED, 0, 0, 0);
+    world_say(&w, KERNEL_READY, 0, 0, "{}", 2);
+    for (int i = 0; i < SESSION_QUEUE_MAX; i++) {
+        world_assert_state(&w, SESSION_BUSY);
+        world_say_done(&w, world_hear(&w, KERNEL_EXECUTE), 0);
+        assert_int_equal(world_last_ended(&w, (size_t)i + 1)->who, i); /* in their order */
+    }
+    world_assert_state(&w, SESSION_READY);
+    world_close(&w);
+}
+
+static void test_queue_at_close(void **state)
+{
+    (void)state;
+    struct world w;
+    struct error err;
+    world_open(&w);
+    world_execute(&w);
+    for (int i = 0; i < 3; i++) /* with an input each, which must not be left open */
+        assert_int_equal(world_try_execute(&w, true, memfd_create("in", MFD_CLOEXEC), &err), 0);
+    session_close(w.session);
+    world_assert_state(&w, SESSION_TERMINATING);
+    assert_int_equal(world_try_execute(&w, true, memfd_create("in", MFD_CLOEXEC), &err), -1);
+    world_tell(&w, SPAWN_EXITED, (struct spawn_stats){.is_over = 1});
+    world_reply(&w, SPAWN_DESTROY, (struct spawn_stats){.is_over = 1});
+    world_last_ended(&w, 4);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(w.ended[i].who, i);
+        assert_int_equal(w.ended[i].state, EXECUTION_CANCELLED);
+    }
+    world_close(&w);
+}
+
+/* An input that is never read is not left open, whoever refuses it. */
+static void test_refused_input(void **state)
+{
+    (void)state;
+    struct world w;
+    struct error err;
+    world_open(&w);
+    uint32_t generation = world_execute(&w);
+    unsigned before = check_count_fds();
+    assert_int_equal(world_try_execute(&w, false, memfd_create("in", MFD_CLOEXEC), &err), -1);
+    assert_int_equal(check_count_fds(), before);
+    world_say_done(&w, generation, 0);
+    world_kernel_dies(&w, 1, 0);
+    world_assert_state(&w, SESSION_FAILED);
+    before = check_count_fds();
+    assert_int_equal(world_try_execute(&w, true, memfd_create("in", MFD_CLOEXEC), &err), -1);
+    assert_int_equal(check_count_fds(), before);
+    world_close(&w);
+}
+
+static void test_timeout(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open(&w);
+    uint32_t generation = world_execute(&w);
+    world_advance(&w, 999);
+    world_expect_silence(&w);
+    world_advance(&w, 1);
+    world_expect_init(&w, GUEST_SIGNAL, SIGINT);
+    world_say(&w, KERNEL_ERROR, 0, generation, "{\"name\": \"KeyboardInterrupt\"}", 29);
+    world_say_done(&w, generation, 130);
+    assert_int_equal(world_last_ended(&w, 1)->state, EXECUTION_TIMEOUT);
+    world_assert_state(&w, SESSION_READY); /* its state lives on */
+    world_advance(&w, 1000);
+    world_expect_silence(&w);
+    world_close(&w);
+}
+
+static void test_timeout_kill(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open(&w);
+    world_execute(&w);
+    world_advance(&w, 1000);
+    world_expect_init(&w, GUEST_SIGNAL, SIGINT);
+    world_advance(&w, 119);
+    world_expect_silence(&w);
+    world_advance(&w, 1);
+    world_expect_init(&w, GUEST_KILL, 0);
+    world_advance(&w, 24);
+    assert_false(world_is_asked(&w, SPAWN_CULL));
+    world_advance(&w, 1);
+    assert_true(world_is_asked(&w, SPAWN_CULL)); /* a spawner that does not answer */
+    world_advance(&w, 999);
+    assert_false(world_is_asked(&w, SPAWN_KILL)); /* which would take the files along */
+    world_advance(&w, 1);
+    assert_true(world_is_asked(&w, SPAWN_KILL));
+    world_init_says(&w, GUEST_EXITED, 0, 0, SIGKILL);
+    world_reply(&w, SPAWN_STATS, (struct spawn_stats){0});
+    assert_int_equal(world_last_ended(&w, 1)->state, EXECUTION_TIMEOUT);
+    world_assert_state(&w, SESSION_FAILED);
+    world_close(&w);
+}
+
+/* A bomb leaves init no turn: the spawner's word is enough. */
+static void test_timeout_cull(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open(&w);
+    world_execute(&w);
+    world_advance(&w, 1145);
+    world_expect_init(&w, GUEST_SIGNAL, SIGINT);
+    world_expect_init(&w, GUEST_KILL, 0);
+    world_reply(&w, SPAWN_CULL, (struct spawn_stats){0});
+    world_reply(&w, SPAWN_STATS, (struct spawn_stats){0});
+    assert_int_equal(world_last_ended(&w, 1)->state, EXECUTION_TIMEOUT);
+    world_assert_state(&w, SESSION_FAILED);
+    world_advance(&w, 2000);
+    assert_false(world_is_asked(&w, SPAWN_KILL));
+    world_init_says(&w, GUEST_EXITED, 0, 0, SIGKILL);
+    assert_int_equal(w.ended_count, 1);
+    world_close(&w);
+}
+
+/* The answer may come when nobody waits for it. */
+static void test_cull_after_end(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open(&w);
+    world_execute(&w);
+    world_advance(&w, 1145);
+    world_expect_init(&w, GUEST_SIGNAL, SIGINT);
+    world_expect_init(&w, GUEST_KILL, 0);
+    world_init_says(&w, GUEST_EXITED, 0, 0, SIGKILL);
+    world_reply(&w, SPAWN_STATS, (struct spawn_stats){0});
+    assert_int_equal(world_last_ended(&w, 1)->state, EXECUTION_TIMEOUT);
+    world_reply(&w, SPAWN_CULL, (struct spawn_stats){0});
+    world_assert_state(&w, SESSION_FAILED);
+    world_close(&w);
+}
+
+/* It answers when the kill is on its way: the interpreter dies all the same. */
+static void test_done_after_kill(void **state)
+{
+    (void)state;
+    struct world w;
+    struct error err;
+    world_open(&w);
+    uint32_t generation = world_execute(&w);
+    assert_int_equal(world_try_execute(&w, true, -1, &err), 0);
+    world_advance(&w, 1120);
+    world_expect_init(&w, GUEST_SIGNAL, SIGINT);
+    world_expect_init(&w, GUEST_KILL, 0);
+    world_say_done(&w, generation, 0);
+    if (world_is_asked(&w, SPAWN_STATS))
+        world_reply(&w, SPAWN_STATS, (struct spawn_stats){0});
+    world_init_says(&w, GUEST_EXITED, 0, 0, SIGKILL);
+    world_last_ended(&w, 2);
+    assert_int_equal(w.ended[0].state, EXECUTION_TIMEOUT);
+    assert_int_equal(w.ended[1].state, EXECUTION_CANCELLED); /* and not runner_died */
+    world_assert_state(&w, SESSION_FAILED);
+    world_close(&w);
+}
+
+static void test_interrupt(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open(&w);
+    session_interrupt(w.session); /* nothing runs */
+    session_cancel(w.session);
+    world_expect_silence(&w);
+    uint32_t generation = world_execute(&w);
+    session_interrupt(w.session);
+    world_expect_init(&w, GUEST_SIGNAL, SIGINT);
+    world_say_done(&w, generation, 130);
+    assert_int_equal(world_last_ended(&w, 1)->state, EXECUTION_CANCELLED);
+    world_assert_state(&w, SESSION_READY);
+    world_execute(&w);
+    session_interrupt(w.session);
+    session_interrupt(w.session); /* the second one kills */
+    world_expect_init(&w, GUEST_SIGNAL, SIGINT);
+    world_expect_init(&w, GUEST_KILL, 0);
+    world_kernel_dies(&w, 0, SIGKILL);
+    assert_int_equal(world_last_ended(&w, 2)->state, EXECUTION_CANCELLED);
+    world_assert_state(&w, SESSION_FAILED);
+    world_close(&w);
+}
+
+static void test_cancel(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open(&w);
+    world_execute(&w);
+    session_cancel(w.session);
+    session_cancel(w.session);
+    world_expect_init(&w, GUEST_SIGNAL, SIGINT);
+    world_expect_silence(&w);
+    world_advance(&w, 40); /* the code had perhaps not begun */
+    world_expect_init(&w, GUEST_SIGNAL, SIGINT);
+    world_advance(&w, 40);
+    world_expect_init(&w, GUEST_SIGNAL, SIGINT);
+    world_advance(&w, 919);
+    world_expect_silence(&w);
+    world_advance(&w, 1);
+    world_expect_init(&w, GUEST_KILL, 0);
+    world_kernel_dies(&w, 0, SIGKILL);
+    assert_int_equal(world_last_ended(&w, 1)->state, EXECUTION_CANCELLED);
+    world_close(&w);
+}
+
+/* Children of earlier executions hold their pipes: all but the last few lose them. */
+static void test_late_pipes(void **state)
+{
+    (void)state;
+    struct world w;
+    int held[8];
+    world_open(&w);
+    for (int i = 0; i < 8; i++) {
+        uint32_t generation = world_execute(&w);
+        held[i] = take_fd(&w.cell[1]);
+        world_close_cell(&w);
+        world_say_done(&w, generation, 0);
+        assert_int_equal(write(held[i], "late", 4), 4);
+        world_settle(&w);
+    }
+    for (int i = 0; i < 8; i++) {
+        bool is_lost = write(held[i], "later", 5) < 0;
+        assert_int_equal(is_lost, i < 4);
+        close(held[i]);
+    }
+    for (size_t i = 0; i < 8; i++)
+        assert_string_equal(w.ended[i].out, "");
+    world_settle(&w);
+    world_close(&w);
+}
+
+static bool has_heard(const struct world *w)
+{
+    char first;
+    return recv(w->channel, &first, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+/* Files that an earlier execution changed within this tick of the clock are not this one's: it
+ * waits, with files to put or without. */
+static void test_tick(void **state)
+{
+    (void)state;
+    for (size_t inputs = 0; inputs < 2; inputs++) {
+        struct world w;
+        struct error err;
+        struct execution_input input = {.path = (char[]){"in"},
+                                        .fd = memfd_create("in", MFD_CLOEXEC)};
+        world_open(&w);
+        w.listed_ns = clock_file_ns() + 3600000000000;
+        uint32_t generation = world_execute(&w);
+        w.requests[0].cell.wants_artifacts = true;
+        world_say_done(&w, generation, 0);
+        world_expect_init(&w, GUEST_FILES, GUEST_FILES_LIST_NOW);
+        world_init_says(&w, GUEST_FILES_DONE, 0, 0, 0);
+        world_last_ended(&w, 1);
+        struct world_request *r = &w.requests[w.request_count++];
+        *r = (struct world_request){.w = &w, .cell = w.requests[0].cell};
+        r->cell.inputs = &input;
+        r->cell.input_count = inputs;
+        assert_int_equal(
+            session_execute(w.session, &r->cell, false, &world_execution_events, r, &err), 0);
+        if (inputs > 0) {
+            world_expect_init(&w, GUEST_FILES, GUEST_FILES_PUT);
+            world_init_says(&w, GUEST_FILES_DONE, 0, 0, 0);
+        }
+        assert_false(has_heard(&w));
+        world_advance(&w, 20); /* but not for ever: the clock may have been set back */
+        world_say_done(&w, world_hear(&w, KERNEL_EXECUTE), 0);
+        world_init_says(&w, GUEST_FILES_DONE, 0, 0, 0);
+        world_last_ended(&w, 2);
+        world_close(&w);
+        close(input.fd);
+    }
+}
+
+int main(void)
+{
+    struct check check = {.count = 0};
+    signal(SIGPIPE, SIG_IGN);
+    check_one(&check, "what waits has its turn in order, up to a limit", test_queue);
+    check_one(&check, "a close refuses what waits", test_queue_at_close);
+    check_one(&check, "an input that was refused is closed", test_refused_input);
+    check_one(&check, "a timeout interrupts, and the state lives on", test_timeout);
+    check_one(&check, "a timeout kills what does not listen", test_timeout_kill);
+    check_one(&check, "a timeout needs no turn of init's", test_timeout_cull);
+    check_one(&check, "a kill by the spawner may come too late", test_cull_after_end);
+    check_one(&check, "a DONE after the kill saves nothing", test_done_after_kill);
+    check_one(&check, "an interrupt, and a second one", test_interrupt);
+    check_one(&check, "a cancel kills after a while", test_cancel);
+    check_one(&check, "pipes of earlier executions are few", test_late_pipes);
+    check_one(&check, "a file of an earlier execution is not this one's", test_tick);
+    return check_run(&check, "session_cells");
+}
