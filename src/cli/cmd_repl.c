@@ -296,7 +296,8 @@ const struct command cmd_repl = {
         "it was killed.\n"
         "\n"
         "With --json it reads requests, one JSON object per line, such as {\"op\": \"execute\", "
-        "\"code\": \"1+1\"}, and answers each with one line. The operations are execute, interrupt, "
+        "\"code\": \"1+1\"}, and answers each with one line. With \"stream\": true an execution has lines "
+        "before that, {\"event\": \"result\", ...}, one for each display() as it comes. The operations are execute, interrupt, "
         "variables, variable, complete, is_whole, reset, checkpoint, rollback, checkpoints, "
         "delete_checkpoint, fork and close. A fork is a second session with the variables and files "
         "of the first; requests name it as \"session\", by its id or its number from 1.",

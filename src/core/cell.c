@@ -58,7 +58,8 @@ struct cell {
     int64_t start_ns; /* monotonic */
     int64_t since_ns; /* files changed from here on are the execution's */
     unsigned interrupts;
-    int stdin_fd; /* until the code starts */
+    int stdin_fd;        /* until the code starts */
+    size_t told_results; /* of those in the list, or that come again */
     unsigned ticks;
     bool is_collecting;
     struct count *counting; /* the spawner owes us the counters */
@@ -195,6 +196,17 @@ static void begin_collect(struct cell *c)
     set_timer(c, COLLECT_MS, on_collect_late);
 }
 
+/* Tells the results below `end`, after what was printed before them. */
+static void tell_results(struct cell *c, size_t end)
+{
+    if (!c->events.told->result || c->told_results >= end)
+        return;
+    if (c->stdio)
+        stdio_read_now(c->stdio);
+    while (c->told_results < end)
+        c->events.told->result(c->events.told_ctx, &c->e.results.items[c->told_results++]);
+}
+
 /* The code is over, in whichever way. */
 static void begin_finish(struct cell *c)
 {
@@ -208,6 +220,7 @@ static void begin_finish(struct cell *c)
     e->facts.duration_ms = (uint64_t)e->duration_ms;
     if (c->stdio)
         stdio_read_now(c->stdio);
+    tell_results(c, c->e.results.count);
     if (c->request->wants_artifacts && !c->is_gone)
         begin_collect(c);
     /* A kernel that died may have met a limit, which only the counters tell. */
@@ -510,16 +523,26 @@ static void on_done(struct cell *c, const struct frame_message *m)
     begin_finish(c);
 }
 
+/* A result is whole when its kernel says so, or when the next one begins. The value of the last
+ * expression waits for the end, which is mostly in the same datagram: one look at the output less.
+ */
+static void on_data(struct cell *c, const struct frame_message *m)
+{
+    struct result_list *list = &c->e.results;
+    bool is_kept =
+        result_list_add(list, m->flags & KERNEL_FIRST, m->flags & KERNEL_MAIN, m->body, m->len);
+    bool is_whole = m->flags & KERNEL_LAST && !(m->flags & KERNEL_MAIN);
+    if (is_kept)
+        tell_results(c, is_whole ? list->count : list->count - 1);
+}
+
 void cell_on_frame(struct cell *c, const struct frame_message *m)
 {
     if (c->step != STEP_RUN)
         return;
     switch (m->type) {
     case KERNEL_DATA:
-        if (result_list_add(&c->e.results, m->flags & KERNEL_FIRST, m->flags & KERNEL_MAIN, m->body,
-                            m->len) &&
-            c->events.told->result)
-            c->events.told->result(c->events.told_ctx, &c->e.results.items[c->e.results.count - 1]);
+        on_data(c, m);
         break;
     case KERNEL_ERROR:
         on_exception(c, m);
@@ -658,6 +681,7 @@ void cell_get_record(const struct cell *c, struct cell_record *out)
         .start_ns = c->start_ns,
         .since_ns = c->since_ns,
         .told = {c->e.out.total, c->e.err.total},
+        .told_results = c->told_results,
     };
     memcpy(out->id, c->e.id, sizeof(out->id));
 }
@@ -696,6 +720,7 @@ int cell_resume(struct cell **out, const struct cell_place *place,
     c->e.started_ns = r->started_ns;
     c->start_ns = r->start_ns;
     c->since_ns = r->since_ns;
+    c->told_results = r->told_results;
     c->step = STEP_RUN;
     if (adopt_output(c, r, output, err) < 0) {
         cell_free(c);

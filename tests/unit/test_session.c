@@ -158,6 +158,8 @@ struct world {
     size_t request_count;
     unsigned answers;
     struct strbuf answer;
+    const struct execution_events *events;
+    char told[256]; /* what came of the execution while it ran, where that is asked for */
     struct error answer_error;
     unsigned fds_before;
     bool is_closing_at_end; /* the caller closes the session when its execution ends */
@@ -242,6 +244,29 @@ static void on_ended(void *ctx, const struct execution *e)
 
 static const struct execution_events execution_events = {.ended = on_ended};
 
+static void add_told(struct world *w, char mark, const char *data, size_t len)
+{
+    size_t at = strlen(w->told);
+    snprintf(w->told + at, sizeof(w->told) - at, "%c%.*s ", mark, (int)len, data);
+}
+
+static void on_told_output(void *ctx, enum execution_stream stream, const void *data, size_t len)
+{
+    struct request *r = ctx;
+    (void)stream;
+    add_told(r->w, '>', data, len);
+}
+
+static void on_told_result(void *ctx, const struct result *result)
+{
+    struct request *r = ctx;
+    for (size_t i = 0; i < result->count; i++)
+        add_told(r->w, i == 0 ? '=' : '|', result->forms[i].data, result->forms[i].len);
+}
+
+static const struct execution_events streamed_events = {
+    .output = on_told_output, .result = on_told_result, .ended = on_ended};
+
 static void on_answer(void *ctx, const char *body, size_t len, const struct error *err)
 {
     struct world *w = ctx;
@@ -258,7 +283,11 @@ static void world_init(struct world *w)
 {
     struct error err;
     timers.first = NULL; /* those of a test that failed */
-    *w = (struct world){.init = -1, .channel = -1, .streams = {-1, -1, -1}, .cell = {-1, -1, -1}};
+    *w = (struct world){.init = -1,
+                        .channel = -1,
+                        .streams = {-1, -1, -1},
+                        .cell = {-1, -1, -1},
+                        .events = &execution_events};
     assert_int_equal(loop_open(&w->loop, &err), 0);
     loop_free(w->loop); /* the first one of a process keeps descriptors of its own */
     w->fds_before = count_fds();
@@ -512,7 +541,7 @@ static int try_execute(struct world *w, bool may_queue, int stdin_fd, struct err
     *r = (struct request){.w = w, .who = (int)w->request_count++};
     r->cell = (struct cell_request){
         .code = "1", .code_len = 1, .stdin_fd = stdin_fd, .timeout_ms = 1000, .output_bytes = 1000};
-    return session_execute(w->session, &r->cell, may_queue, &execution_events, r, err);
+    return session_execute(w->session, &r->cell, may_queue, w->events, r, err);
 }
 
 /* Begins one, and answers its generation. */
@@ -568,6 +597,43 @@ static void test_life(void **state)
         assert_true(e->has_results);
         assert_state(&w, SESSION_READY);
     }
+    world_close(&w);
+}
+
+/* One form of a result. */
+static void show(struct world *w, unsigned flags, uint32_t generation, const char *text)
+{
+    char body[64];
+    int len = snprintf(body, sizeof(body), "text/plain%c%s", '\0', text);
+    say(w, KERNEL_DATA, flags, generation, body, (size_t)len);
+}
+
+static void test_results_are_told(void **state)
+{
+    (void)state;
+    struct world w;
+    const unsigned whole = KERNEL_FIRST | KERNEL_LAST;
+    world_open(&w);
+    w.events = &streamed_events;
+    uint32_t generation = execute(&w);
+    assert_int_equal(write(w.cell[1], "a", 1), 1);
+    show(&w, KERNEL_FIRST, generation, "b");
+    assert_string_equal(w.told, ""); /* it may have another form */
+    show(&w, KERNEL_LAST, generation, "c");
+    assert_string_equal(w.told, ">a =b |c ");
+    show(&w, KERNEL_FIRST, generation, "d");
+    assert_string_equal(w.told, ">a =b |c ");
+    show(&w, whole, generation, "e");
+    assert_string_equal(w.told, ">a =b |c =d =e ");
+    show(&w, 0, generation, "late"); /* and never told twice */
+    show(&w, whole | KERNEL_MAIN, generation, "f");
+    show(&w, KERNEL_FIRST, generation, "g");
+    assert_string_equal(w.told, ">a =b |c =d =e =f ");
+    assert_int_equal(write(w.cell[1], "h", 1), 1);
+    close_cell(&w);
+    say_done(&w, generation, 0);
+    assert_string_equal(w.told, ">a =b |c =d =e =f >h =g ");
+    last_ended(&w, 1);
     world_close(&w);
 }
 
@@ -1546,9 +1612,10 @@ static void begin_attach(struct world *w, bool has_execution)
     *r = (struct request){.w = w};
     r->cell = (struct cell_request){.stdin_fd = -1, .timeout_ms = 1000, .output_bytes = 1000};
     const struct session_resumption resumption = {
-        .request = &r->cell, .events = &execution_events, .ctx = r};
+        .request = &r->cell, .events = &streamed_events, .ctx = r};
     record.execution.generation = KNOWN;
     record.execution.start_ns = clock_now_ns();
+    record.execution.told_results = 1;
     assert_int_equal(session_attach(&w->session, w->loop, &w->spawner, &w->template, &record,
                                     &resumption, &session_events, w, &err),
                      0);
@@ -1624,13 +1691,20 @@ static void test_attach_busy(void **state)
     assert_int_equal(write(w.cell[1], "after", 5), 5);
     say(&w, KERNEL_SYNCED, 0, KNOWN, "", 0);
     say(&w, KERNEL_ERROR, 0, KNOWN, "{}", 2);
+    show(&w, KERNEL_FIRST | KERNEL_LAST, KNOWN, "told before");
+    show(&w, KERNEL_FIRST | KERNEL_LAST, KNOWN, "new");
     say(&w, KERNEL_SYNCED, 0, KNOWN, "", 0); /* a host in between had asked, too */
+    show(&w, KERNEL_FIRST | KERNEL_LAST, KNOWN, "told before");
+    show(&w, KERNEL_FIRST | KERNEL_LAST, KNOWN, "new");
     say(&w, KERNEL_DATA, KERNEL_FIRST | KERNEL_MAIN, KNOWN, "text/plain\0002", 12);
     say_done(&w, KNOWN, 0);
     const struct ended *e = last_ended(&w, 1);
     assert_int_equal(e->state, EXECUTION_COMPLETED);
     assert_string_equal(e->out, "before after");
     assert_true(e->has_results);
+    assert_non_null(strstr(w.told, "=new "));
+    assert_null(strstr(strstr(w.told, "=new ") + 1, "=new "));
+    assert_null(strstr(w.told, "told before"));
     assert_true(is_asked(&w, SPAWN_KEEP)); /* its output is of no use any more */
     assert_state(&w, SESSION_READY);
     world_close(&w);
@@ -1771,6 +1845,7 @@ int main(void)
     struct check check = {.count = 0};
     signal(SIGPIPE, SIG_IGN);
     check_one(&check, "executions come and go", test_life);
+    check_one(&check, "results are told as they come, each once", test_results_are_told);
     check_one(&check, "an exception is a failure, whatever its words", test_exception);
     check_one(&check, "busy is a conflict", test_busy);
     check_one(&check, "what waits has its turn in order, up to a limit", test_queue);
