@@ -506,8 +506,10 @@ void sandbox_on_exit(struct sandbox *sb)
 
 void sandbox_empty(struct sandbox *sb)
 {
+    drop_plan(sb); /* one that was never sealed has it yet, and with it the kernel's end */
     close_fd(&sb->root.storage_fd);
     close_fd(&sb->control_fd);
+    close_fd(&sb->channel_fd);
 }
 
 bool sandbox_try_remove(struct sandbox *sb, struct host *host)
