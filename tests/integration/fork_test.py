@@ -173,6 +173,21 @@ def test_500_mb_are_forked_quickly_and_by_copy_on_write():
         assert done["usage"]["peak_memory_bytes"] < 200 << 20, "what both share counts in the first"
 
 
+@needs_root
+def test_100_mb_go_on_in_both_and_the_first_is_closed_first():
+    with Family("--memory", "400M", forks=1) as parent:
+        parent.run("x = bytearray(b'1' * (100 << 20)); open('file', 'w').write('both')")
+        child = parent.fork()
+        parent.run("x[0] = ord('p'); open('file', 'w').write('parent')")
+        child.run("x[-1] = ord('c'); open('file', 'w').write('child')")
+        look = "print(len(x) >> 20, chr(x[0]), chr(x[-1]), open('file').read())"
+        assert (parent.run(look), child.run(look)) == ("100 p 1 parent", "100 1 c child")
+        parent.close_session()
+        assert child.run(look) == "100 1 c child"
+        child.close_session()
+    nothing_is_left()
+
+
 # --- lives --------------------------------------------------------------------------------------
 
 
