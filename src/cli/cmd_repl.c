@@ -159,8 +159,14 @@ static int begin_warm(struct native *n, uint64_t forks, struct error *err)
     struct session_template *t = recipe_template(n->recipe);
     const struct warm_order order = {
         .template = t, .memory_bytes = t->limits.memory_bytes, .changed = on_warm, .ctx = n};
-    if (n->repl.front != &repl_script || t->is_plain || t->copier_fd < 0)
-        return error_set(err, ERROR_INVALID, "--forks is for --json, and for python only");
+    if (n->repl.front != &repl_script) {
+        error_set(err, ERROR_INVALID, "--forks needs --json");
+        return error_hint(err, "forks are asked for by lines of JSON: cove repl --json --forks 2");
+    }
+    if (t->is_plain || t->copier_fd < 0) {
+        error_set(err, ERROR_INVALID, "a session of %s cannot be forked", n->repl.runner->language);
+        return error_hint(err, "leave --forks out: only python sessions can be forked");
+    }
     t->forks = (size_t)forks;
     return warm_open(&n->warm, n->repl.loop, n->spawner, &order, err);
 }
@@ -296,10 +302,17 @@ const struct command cmd_repl = {
         "it was killed.\n"
         "\n"
         "With --json it reads requests, one JSON object per line, such as {\"op\": \"execute\", "
-        "\"code\": \"1+1\"}, and answers each with one line. The operations are execute, interrupt, "
+        "\"code\": \"1+1\"}, and answers each with one line. With \"stream\": true an execution has lines "
+        "before that, {\"event\": \"result\", ...}, one for each display() as it comes. The operations are execute, interrupt, "
         "variables, variable, complete, is_whole, reset, checkpoint, rollback, checkpoints, "
         "delete_checkpoint, fork and close. A fork is a second session with the variables and files "
-        "of the first; requests name it as \"session\", by its id or its number from 1.",
+        "of the first; requests name it as \"session\", by its id or its number from 1.\n"
+        "\n"
+        "A session can be forked as often as --forks says, while it runs nothing, has one thread, no "
+        "processes of its own, no shared memory and no open file without a name. A fork cannot be "
+        "forked again, and neither can a session after a reset or a rollback. Python only. Groups of "
+        "processes must be freezable: as root, or for an ordinary user in a delegated cgroup. A "
+        "refusal is told with its reason, and costs the first session nothing.",
     .options = repl_options,
     .option_count = ARRAY_LEN(repl_options),
     .options_size = sizeof(struct repl_options),

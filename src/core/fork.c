@@ -202,9 +202,15 @@ void fork_on_event(struct session *s, const struct spawn_message *m)
 static struct heir *find_heir(struct session *s, struct error *err)
 {
     struct family *f = &s->family;
-    if (s->template->forks == 0 || f->count == 0) {
+    if (s->template->forks == 0) {
         error_set(err, ERROR_UNAVAILABLE, "the session was not opened as one that can be forked");
-        error_hint(err, "a fork itself is none, and only python can be forked");
+        error_hint(err, "say how many forks it can have when it is opened, with --forks; only "
+                        "python sessions can have any");
+        return NULL;
+    }
+    if (f->count == 0) {
+        error_set(err, ERROR_UNAVAILABLE, "the session is a fork, and cannot be forked again");
+        error_hint(err, "fork the session that it comes from once more");
         return NULL;
     }
     for (size_t i = 0; i < f->count; i++) {
@@ -214,6 +220,10 @@ static struct heir *find_heir(struct session *s, struct error *err)
     error_set(err, f->why_none ? ERROR_UNAVAILABLE : ERROR_LIMIT,
               "the session cannot be forked: %s",
               f->why_none ? f->why_none : "all its forks have been made");
+    error_hint(err,
+               f->why_none ? "open a new session, and fork it before a reset or a rollback"
+                           : "open the next session with more of them: --forks, up to %d",
+               SESSION_FORKS_MAX);
     return NULL;
 }
 
@@ -324,9 +334,14 @@ static void on_parent_answer(void *ctx, const char *body, size_t len, const stru
     if (!child)
         return;
     error_set(&local, ERROR_UNAVAILABLE, "the interpreter did not stand still");
+    if (err)
+        local = *err;
+    if (local.hint[0] == '\0')
+        error_hint(&local, "end the threads and processes that the code has started, close shared "
+                           "memory and files without a name, and fork again");
     parent->family.child = NULL;
     child->fork.parent = NULL;
-    fail(child, err ? err : &local);
+    fail(child, &local);
 }
 
 /* --- the steps ------------------------------------------------------------------------------- */
@@ -457,6 +472,18 @@ static void on_gate(void *ctx, unsigned events)
         copy_files(child);
 }
 
+static void fail_look(struct session *child, const struct error *why)
+{
+    struct error err = *why;
+    if (err.code == ERROR_UNAVAILABLE)
+        error_hint(&err, "forks need groups of processes that can be frozen: run as root, or in a "
+                         "cgroup that is delegated to you");
+    else if (err.code == ERROR_ISOLATION)
+        error_hint(&err, "code in the session has changed what its forks are made of; open a new "
+                         "session");
+    fail(child, &err);
+}
+
 static void on_looked(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
 {
     (void)fds;
@@ -466,7 +493,7 @@ static void on_looked(void *ctx, const struct spawn_message *m, int *fds, const 
         child->fork.step = FORK_ADOPT;
         guest_adopt(child->guest, child->fork.pid);
     } else if (child->fork.step == FORK_LOOK) {
-        fail(child, err);
+        fail_look(child, err);
     }
     session_destroy_if_due(child);
 }

@@ -273,6 +273,7 @@ static int place(struct sandbox *sb, struct host *host, const struct spawn_creat
                  enum kind kind, struct error *err)
 {
     uid_t uid = host->power.uid_count > 0 ? host->power.uid_first + sb->slot : 0;
+    sb->is_uncounted = r->flags & SPAWN_UNCOUNTED;
     sb->tree = sb->shell                    ? &sb->shell->nest
                : r->flags & SPAWN_UNCOUNTED ? &host->trimmed
                                             : &host->cgroups;
@@ -513,9 +514,11 @@ int sandbox_freeze(struct sandbox *sb, bool is_frozen, struct spawn_failure *fai
     struct error err;
     if (sb->state != SANDBOX_LIVE)
         return fail(failure, ERROR_CONFLICT, 0, -1, "the sandbox is not sealed, or over");
-    if (cgroup_freeze(&sb->cgroup, sb->tree, is_frozen, &err) < 0)
-        return fail_error(failure, &err);
-    return 0;
+    if (cgroup_freeze(&sb->cgroup, sb->tree, is_frozen, &err) == 0)
+        return 0;
+    if (err.code == ERROR_UNAVAILABLE && sb->is_uncounted) /* the host may well be able to */
+        return fail(failure, ERROR_CONFLICT, 0, -1, "it was made as one that is never frozen");
+    return fail_error(failure, &err);
 }
 
 void sandbox_on_exit(struct sandbox *sb)
@@ -543,8 +546,10 @@ void sandbox_on_exit(struct sandbox *sb)
 
 void sandbox_empty(struct sandbox *sb)
 {
+    drop_plan(sb); /* one that was never sealed has it yet, and with it the kernel's end */
     close_fd(&sb->root.storage_fd);
     close_fd(&sb->control_fd);
+    close_fd(&sb->channel_fd);
 }
 
 bool sandbox_try_remove(struct sandbox *sb, struct host *host)

@@ -42,7 +42,8 @@ struct sandbox {
     struct rootfs root; /* the image's mount until it is sealed; the storage's to the end */
     struct seal_child child;
     bool is_reaped;
-    bool is_held; /* it is over, and its group stays for what its forks share with it */
+    bool is_uncounted; /* made by SPAWN_UNCOUNTED */
+    bool is_held;      /* it is over, and its group stays for what its forks share with it */
     uint32_t layers;
     int control_fd; /* the host's end: goes to the client, and a copy stays */
     int channel_fd; /* the host's end of the channel to a kernel; goes to the client */
