@@ -127,6 +127,8 @@ static void op_brood(struct spawner *s, const struct spawn_message *m, struct sa
     (void)sb;
     struct zygote *z, *from = find_zygote(s, m->brood.zygote);
     struct spawn_failure failure = no_zygote;
+    if (from) /* a zygote sleeps as long as its spare waits */
+        verbs_end_spare(s, zygote_take_spare(from));
     if (!from || zygote_start_brood(&z, from, &s->host, &failure) < 0) {
         answer_failure(s, m->serial, SPAWN_BROOD, &failure);
         return;

@@ -111,6 +111,17 @@ def test_a_fork_is_seen_to_be_apart_and_an_heir_not_to_be(host):
     host.end()
 
 
+def test_a_zygote_with_a_spare_makes_a_brood(host):
+    """It sleeps until that is wanted or gone."""
+    zygote = host.zygote()
+    host.session(zygote)
+    covetest.wait_for(lambda: len(host.find("python3")) == 2, "a spare")
+    parent, heir = brood(host, zygote, 2)
+    assert parent.run("print(1)") == "1\n"
+    assert host.session(zygote).run("print(2)") == "2\n"
+    host.end()
+
+
 def test_looks_are_counted(host):
     """Each is a process of the spawner's."""
     parent, heir = brood(host, host.zygote(), 2)
