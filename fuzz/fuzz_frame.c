@@ -27,7 +27,8 @@ static void check_whole(struct model *model, const struct kernel_frame *f,
 {
     BUG_ON(m->len != model->len || memcmp(m->body, model->body, m->len) != 0);
     BUG_ON(m->type != model->first.type || m->generation != f->generation);
-    BUG_ON(m->generation > model->asked || m->flags & ~(unsigned)(KERNEL_FIRST | KERNEL_MAIN));
+    BUG_ON(m->generation > model->asked ||
+           m->flags & ~(unsigned)(KERNEL_FIRST | KERNEL_MAIN | KERNEL_LAST));
     BUG_ON(m->flags != (model->first.flags & ~(unsigned)KERNEL_MORE));
     BUG_ON(m->type == KERNEL_DONE && m->len != sizeof(int32_t));
 }

@@ -2,6 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codec/json.h"
 
+#include <string.h>
+
 #include "base/strbuf.h"
 #include "base/utf8.h"
 #include "fuzz.h"
@@ -27,6 +29,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     scoped_json json_t *value = NULL;
     if (json_parse(&value, (const char *)data, size, &limits, &err) == 0)
         reparse(value);
+    else
+        BUG_ON(!utf8_is_valid(err.msg, strlen(err.msg))); /* it is told as JSON */
 
     scoped_json json_t *string = json_text((const char *)data, size);
     BUG_ON(!utf8_is_valid(json_string_value(string), json_string_length(string)));

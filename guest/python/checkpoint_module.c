@@ -75,6 +75,8 @@ static bool has_one_thread(void)
         closedir(dir);
     if (count == 1)
         return true;
+    if (count == 0)
+        return refuse("its threads cannot be counted");
     char why[100];
     snprintf(why, sizeof(why), "%d threads are running, and only one could be saved", count);
     return refuse(why);
@@ -102,7 +104,9 @@ static bool has_no_children(void)
     ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
     if (fd >= 0)
         close(fd);
-    text[n < 0 ? 0 : n] = '\0';
+    if (n < 0)
+        return refuse("nobody can tell whether processes that the code has started are running");
+    text[n] = '\0';
     for (char *save = NULL, *pid = strtok_r(text, " ", &save); pid;
          pid = strtok_r(NULL, " ", &save)) {
         if (!is_zombie(pid))
@@ -211,7 +215,9 @@ static bool save_path(struct saved *s)
 static bool save_one(int fd, bool with_devices)
 {
     struct stat st;
-    if (fstat(fd, &st) < 0 || (S_ISCHR(st.st_mode) && !with_devices))
+    if (fstat(fd, &st) < 0)
+        return refuse("an open file cannot be looked at");
+    if (S_ISCHR(st.st_mode) && !with_devices)
         return true;
     if (saved.count == SAVED_MAX)
         return refuse("too many files are open");
@@ -234,14 +240,21 @@ static bool save_all(int copy_fd, int channel_fd, bool with_devices)
     if (!saved.items || !getcwd(saved.directory, sizeof(saved.directory)))
         return refuse("its working directory is gone");
     DIR *dir = opendir("/proc/self/fd");
-    bool is_good = dir != NULL;
-    for (struct dirent *e; is_good && (e = readdir(dir));) {
-        int fd = (int)strtol(e->d_name, NULL, 10);
-        if (e->d_name[0] != '.' && fd != dirfd(dir) && fd != copy_fd && fd != channel_fd)
+    bool is_good = dir != NULL, is_whole = false;
+    while (is_good && !is_whole) {
+        errno = 0;
+        struct dirent *e = readdir(dir);
+        is_whole = !e;
+        int fd = e ? (int)strtol(e->d_name, NULL, 10) : -1;
+        if (is_whole)
+            is_good = errno == 0;
+        else if (e->d_name[0] != '.' && fd != dirfd(dir) && fd != copy_fd && fd != channel_fd)
             is_good = save_one(fd, with_devices);
     }
     if (dir)
         closedir(dir);
+    if (!is_good && !PyErr_Occurred())
+        return refuse("its open files cannot be listed");
     return is_good;
 }
 

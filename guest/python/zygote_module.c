@@ -38,10 +38,9 @@ static struct {
 static bool read_request(struct seal_plan *plan, const struct zygote_request *r, const int *fds,
                          size_t count)
 {
-    bool has_into = r->flags & ZYGOTE_INTO_CGROUP;
-    size_t at = FD_FIXED;
-    if (count < FD_FIXED + (size_t)has_into ||
-        count > FD_FIXED + (size_t)has_into + CGROUP_HIERARCHIES_MAX)
+    bool has_into = r->flags & ZYGOTE_INTO_CGROUP, has_net = r->flags & ZYGOTE_NET;
+    size_t at = FD_FIXED, least = FD_FIXED + (size_t)has_net + (size_t)has_into;
+    if (count < least || count > least + CGROUP_HIERARCHIES_MAX)
         return false;
     *plan = (struct seal_plan){
         .limits = r->limits,
@@ -55,8 +54,9 @@ static bool read_request(struct seal_plan *plan, const struct zygote_request *r,
         .control_fd = fds[FD_CONTROL],
         .channel_fd = fds[FD_CHANNEL],
         .gate_fd = -1,
-        .entry = {.into_fd = has_into ? fds[at++] : -1},
     };
+    plan->net_fd = has_net ? fds[at++] : -1;
+    plan->entry.into_fd = has_into ? fds[at++] : -1;
     while (at < count)
         plan->entry.tasks_fds[plan->entry.task_count++] = fds[at++];
     plan->filter = filters[plan->has_memory_cgroup].code;

@@ -36,6 +36,7 @@ const nativeExit = process.reallyExit.bind(process);
 const CHANNEL = 3;
 const FIRST = 2;
 const MAIN = 4;
+const LAST = 8;
 const INTERRUPT_MS = 10; // how often a cell that awaits is looked at
 const PATIENCE_MS = 1000; // for code of the session's that runs while a value is shown
 const TEXT_MAX = 65536; // characters of one text/plain
@@ -180,7 +181,10 @@ function show(value, flags, isRaw = false) {
     if (json !== undefined) forms = [['text/plain', inspectText(value)], ['application/json', json]];
     else if (isObject(value)) forms = bounded(() => (isRaw ? bundleForms(value) : formsOf(value)), UNSHOWN);
     else forms = [['text/plain', inspectText(value)]];
-    forms.forEach(([mime, body], index) => say('DATA', body, flags | (index === 0 ? FIRST : 0), mime));
+    forms.forEach(([mime, body], index) => {
+        const place = (index === 0 ? FIRST : 0) | (index === forms.length - 1 ? LAST : 0);
+        say('DATA', body, flags | place, mime);
+    });
 }
 
 function display(...values) {

@@ -36,7 +36,7 @@ PROTOCOL = 1
 CHANNEL_FD, PROGRAM_FD = 3, 4
 SET, EXECUTE, VARIABLES, VARIABLE, COMPLETE, IS_WHOLE, ACK, SYNC, CHECKPOINT, FORK = range(1, 11)
 READY, DATA, ERROR, REPLY, DONE, SYNCED = range(64, 70)
-MORE, FIRST, MAIN = 1, 2, 4
+MORE, FIRST, MAIN, LAST = 1, 2, 4, 8
 
 HEADER = _struct.Struct("<IHHII")
 STATUS = _struct.Struct("<i")
@@ -535,6 +535,15 @@ def cut_utf8(data, most):
     return kept + b"\n[%d more bytes were cut]" % (len(data) - len(kept))
 
 
+def flush_output():
+    """What was printed comes before what is shown next. The code may have put anything in the streams' place."""
+    for name in ("stdout", "stderr"):
+        try:
+            getattr(sys, name).flush()
+        except Exception:
+            pass
+
+
 class Results:
     """Sends results, within what one request may send."""
 
@@ -564,9 +573,12 @@ class Results:
             self.send(forms_of(value), flags)
 
     def send(self, forms, flags=0):
+        if not flags & MAIN:
+            flush_output()
         flags |= FIRST
-        for mime, data in self._within_limits(forms):
-            self.channel.send(DATA, to_utf8(mime) + b"\0" + data, flags)
+        fitting = self._within_limits(forms)
+        for left, (mime, data) in zip(range(len(fitting) - 1, -1, -1), fitting):
+            self.channel.send(DATA, to_utf8(mime) + b"\0" + data, flags | (0 if left else LAST))
             flags &= ~FIRST
 
     def _within_limits(self, forms):

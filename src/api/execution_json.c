@@ -127,16 +127,19 @@ static json_t *json_form(const struct result_form *form)
     return json_text(strbuf_str(&encoded), encoded.len);
 }
 
+json_t *result_json(const struct result *r)
+{
+    json_t *data = json_object();
+    for (size_t f = 0; f < r->count; f++)
+        json_object_set_new(data, r->forms[f].mime, json_form(&r->forms[f]));
+    return json_pack("{s:b, s:o}", "main", r->is_main, "data", data);
+}
+
 static json_t *json_results(const struct execution *e)
 {
     json_t *list = json_array();
-    for (size_t i = 0; i < e->results.count; i++) {
-        const struct result *r = &e->results.items[i];
-        json_t *data = json_object();
-        for (size_t f = 0; f < r->count; f++)
-            json_object_set_new(data, r->forms[f].mime, json_form(&r->forms[f]));
-        json_array_append_new(list, json_pack("{s:b, s:o}", "main", r->is_main, "data", data));
-    }
+    for (size_t i = 0; i < e->results.count; i++)
+        json_array_append_new(list, result_json(&e->results.items[i]));
     return list;
 }
 

@@ -6,3 +6,4 @@
 #include "core/execution.h"
 
 json_t *execution_json(const struct execution *e, const char *language); /* new */
+json_t *result_json(const struct result *r);                             /* new */

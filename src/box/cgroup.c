@@ -592,7 +592,7 @@ static bool each_listed(int dir_fd, const char *procs, void (*found)(void *ctx, 
     scoped_fd int fd = openat(dir_fd, procs, O_RDONLY | O_CLOEXEC);
     char text[4096];
     uint64_t pid = 0;
-    ssize_t n;
+    ssize_t n = -1;
     while (fd >= 0 && (n = read(fd, text, sizeof(text))) > 0) {
         for (ssize_t i = 0; i < n; i++) {
             if (text[i] != '\n') {
@@ -604,17 +604,22 @@ static bool each_listed(int dir_fd, const char *procs, void (*found)(void *ctx, 
             pid = 0;
         }
     }
-    return fd >= 0;
+    return fd >= 0 && n == 0;
 }
 
 /* Who is in any hierarchy is in the first: they are entered in this order. */
-void cgroup_each_process(const struct cgroup *cg, const struct cgroup_tree *tree,
+bool cgroup_each_process(const struct cgroup *cg, const struct cgroup_tree *tree,
                          void (*found)(void *ctx, pid_t pid), void *ctx)
 {
     char procs[CGROUP_NAME_BYTES];
+    bool is_gone = true;
     file_name(cg, "cgroup.procs", procs);
-    for (size_t i = 0; i < tree->count && !each_listed(tree->parent_fd[i], procs, found, ctx); i++)
-        ;
+    for (size_t i = 0; i < tree->count; i++) {
+        if (each_listed(tree->parent_fd[i], procs, found, ctx))
+            return true;
+        is_gone &= errno == ENOENT || errno == ENODEV;
+    }
+    return is_gone;
 }
 
 static void kill_one(void *ctx, pid_t pid)
@@ -639,8 +644,7 @@ static void add_pid(void *ctx, pid_t pid)
 size_t cgroup_list(const struct cgroup *cg, const struct cgroup_tree *tree, pid_t *out, size_t max)
 {
     struct pid_list list = {.pids = out, .max = max};
-    cgroup_each_process(cg, tree, add_pid, &list);
-    return list.count;
+    return cgroup_each_process(cg, tree, add_pid, &list) ? list.count : SIZE_MAX;
 }
 
 bool cgroup_is_frozen(const struct cgroup *cg, const struct cgroup_tree *tree)
@@ -681,7 +685,7 @@ void cgroup_kill(const struct cgroup *cg, const struct cgroup_tree *tree)
         return;
     /* Without cgroup.kill (before 5.14) the pid namespace does the work; this is its second hand.
      */
-    cgroup_each_process(cg, tree, kill_one, NULL);
+    (void)!cgroup_each_process(cg, tree, kill_one, NULL); /* who calls looks again */
     /* What version 1 has frozen dies only when it is let go. */
     if (cgroup_tree_has(tree, CGROUP_FREEZER))
         (void)!cgroup_freeze(cg, tree, false, &ignored);

@@ -100,14 +100,15 @@ void cgroup_read_stats(const struct cgroup *cg, const struct cgroup_tree *tree,
 MUST_CHECK int cgroup_freeze(const struct cgroup *cg, const struct cgroup_tree *tree,
                              bool is_frozen, struct error *err);
 
-/* Calls `found` for each process of the group, as its list is at this moment. */
-void cgroup_each_process(const struct cgroup *cg, const struct cgroup_tree *tree,
+/* Calls `found` for each process of the group, as its list is at this moment; one may come twice.
+ * False when the list could not be read to its end. A group that is gone has an empty one. */
+bool cgroup_each_process(const struct cgroup *cg, const struct cgroup_tree *tree,
                          void (*found)(void *ctx, pid_t pid), void *ctx);
 
 bool cgroup_is_frozen(const struct cgroup *cg, const struct cgroup_tree *tree); /* by now */
 
 /* The processes of a group that can be frozen, as we call them: how many there are, and the first
- * `max`. */
+ * `max`. SIZE_MAX: nobody can tell. */
 size_t cgroup_list(const struct cgroup *cg, const struct cgroup_tree *tree, pid_t *out, size_t max);
 
 void cgroup_kill(const struct cgroup *cg, const struct cgroup_tree *tree);

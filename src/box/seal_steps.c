@@ -84,7 +84,9 @@ int seal_step_session(struct seal *s)
 /* The dear part of a clone; done by the child, it runs beside the spawner's work on the mounts. */
 int seal_step_namespaces(struct seal *s)
 {
-    if (unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
+    int net_fd = s->plan->net_fd;
+    if (unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | (net_fd < 0 ? CLONE_NEWNET : 0)) < 0 ||
+        (net_fd >= 0 && setns(net_fd, CLONE_NEWNET) < 0))
         return -1;
     s->layers |= LAYER_BIT(PID_NS) | LAYER_BIT(MOUNT_NS) | LAYER_BIT(NET_NS) | LAYER_BIT(IPC_NS) |
                  LAYER_BIT(UTS_NS);
@@ -116,12 +118,16 @@ int seal_step_network(struct seal *s)
     return 0;
 }
 
-int seal_step_loopback(struct seal *s)
+int seal_raise_loopback(void)
 {
-    (void)s;
     struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
     scoped_fd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     return fd < 0 ? -1 : ioctl(fd, SIOCSIFFLAGS, &request);
+}
+
+int seal_step_loopback(struct seal *s)
+{
+    return s->plan->net_fd >= 0 ? 0 : seal_raise_loopback();
 }
 
 static int lower_limit(int resource, rlim_t value)

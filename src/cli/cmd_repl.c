@@ -30,7 +30,7 @@ struct native {
     struct repl repl;
     struct loop_signal *signals[3];
     struct spawner_client *spawner;
-    struct place *place;
+    struct recipe *recipe;
     struct capacity *capacity;
     struct warm *warm; /* NULL: the interpreter starts cold */
 };
@@ -127,15 +127,15 @@ static int open_capacity(struct native *n, struct error *err)
     const struct capacity_order order = {.max_sandboxes = n->repl.cli->config.max_sandboxes};
     if (capacity_open(&n->capacity, &order, err) < 0)
         return -1;
-    place_template(n->place)->capacity = n->capacity;
+    recipe_template(n->recipe)->capacity = n->capacity;
     return 0;
 }
 
 static int begin(struct native *n, struct error *err)
 {
     struct repl *r = &n->repl;
-    if (session_open(&r->session, r->loop, n->spawner, place_template(n->place), &session_events, n,
-                     err) < 0)
+    if (session_open(&r->session, r->loop, n->spawner, recipe_template(n->recipe), &session_events,
+                     n, err) < 0)
         return -1;
     return r->front->open(r, err);
 }
@@ -146,7 +146,7 @@ static void on_warm(void *ctx)
     struct native *n = ctx;
     if (n->repl.session)
         return;
-    place_template(n->place)->zygote = warm_zygote(n->warm);
+    recipe_template(n->recipe)->zygote = warm_zygote(n->warm);
     if (!warm_zygote(n->warm))
         repl_fail(&n->repl, warm_error(n->warm));
     else if (begin(n, &n->repl.error) < 0)
@@ -156,11 +156,17 @@ static void on_warm(void *ctx)
 /* What can be forked is a fork itself. */
 static int begin_warm(struct native *n, uint64_t forks, struct error *err)
 {
-    struct session_template *t = place_template(n->place);
+    struct session_template *t = recipe_template(n->recipe);
     const struct warm_order order = {
         .template = t, .memory_bytes = t->limits.memory_bytes, .changed = on_warm, .ctx = n};
-    if (n->repl.front != &repl_script || t->is_plain || t->copier_fd < 0)
-        return error_set(err, ERROR_INVALID, "--forks is for --json, and for python only");
+    if (n->repl.front != &repl_script) {
+        error_set(err, ERROR_INVALID, "--forks needs --json");
+        return error_hint(err, "forks are asked for by lines of JSON: cove repl --json --forks 2");
+    }
+    if (t->is_plain || t->copier_fd < 0) {
+        error_set(err, ERROR_INVALID, "a session of %s cannot be forked", n->repl.runner->language);
+        return error_hint(err, "leave --forks out: only python sessions can be forked");
+    }
     t->forks = (size_t)forks;
     return warm_open(&n->warm, n->repl.loop, n->spawner, &order, err);
 }
@@ -174,11 +180,11 @@ static int run_session(struct native *n, const struct repl_options *o, struct er
     if (open_native(n, err) < 0 || runner_list_load(&runners, dirs, err) < 0)
         return -1;
     r->runner = runner_find(&runners, o->language ? o->language : "python", err);
-    if (!r->runner || place_open(&n->place, r->cli, r->runner, &o->env, err) < 0 ||
+    if (!r->runner || place_open(&n->recipe, r->cli, r->runner, &o->env, err) < 0 ||
         open_capacity(n, err) < 0)
         return -1;
-    place_template(n->place)->limits.lifetime_ms = LIFETIME_MS;
-    place_template(n->place)->idle_freeze_ms = o->idle_freeze_ms;
+    recipe_template(n->recipe)->limits.lifetime_ms = LIFETIME_MS;
+    recipe_template(n->recipe)->idle_freeze_ms = o->idle_freeze_ms;
     if ((o->forks ? begin_warm(n, o->forks, err) : begin(n, err)) < 0)
         return -1;
     loop_run(r->loop);
@@ -202,7 +208,7 @@ static void release(struct native *n)
     for (size_t i = 0; n->repl.forks[i]; i++)
         session_free(n->repl.forks[i]);
     warm_free(n->warm);
-    place_free(n->place);
+    recipe_free(n->recipe);
     capacity_free(n->capacity);
     for (size_t i = 0; i < ARRAY_LEN(watched_signals); i++)
         loop_signal_free(n->signals[i]);
@@ -296,10 +302,17 @@ const struct command cmd_repl = {
         "it was killed.\n"
         "\n"
         "With --json it reads requests, one JSON object per line, such as {\"op\": \"execute\", "
-        "\"code\": \"1+1\"}, and answers each with one line. The operations are execute, interrupt, "
+        "\"code\": \"1+1\"}, and answers each with one line. With \"stream\": true an execution has lines "
+        "before that, {\"event\": \"result\", ...}, one for each display() as it comes. The operations are execute, interrupt, "
         "variables, variable, complete, is_whole, reset, checkpoint, rollback, checkpoints, "
         "delete_checkpoint, fork and close. A fork is a second session with the variables and files "
-        "of the first; requests name it as \"session\", by its id or its number from 1.",
+        "of the first; requests name it as \"session\", by its id or its number from 1.\n"
+        "\n"
+        "A session can be forked as often as --forks says, while it runs nothing, has one thread, no "
+        "processes of its own, no shared memory and no open file without a name. A fork cannot be "
+        "forked again, and neither can a session after a reset or a rollback. Python only. Groups of "
+        "processes must be freezable: as root, or for an ordinary user in a delegated cgroup. A "
+        "refusal is told with its reason, and costs the first session nothing.",
     .options = repl_options,
     .option_count = ARRAY_LEN(repl_options),
     .options_size = sizeof(struct repl_options),

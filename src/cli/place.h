@@ -1,26 +1,17 @@
-/* place.h - what the configuration and a runner make of a sandbox: its limits, its environment, and
- * how a session in it starts */
+/* place.h - what the configuration and a runner make of a sandbox */
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
 #include "cli/cli.h"
-#include "core/session.h"
-#include "image/runner.h"
+#include "core/recipe.h"
 
 /* Lifetime is left 0. May lower a disk limit that nobody asked for. */
 MUST_CHECK int place_limits(struct spawn_limits *out, struct cli *cli, struct error *err);
 
-/* The runner's variables and the given ones (NAME=VALUE), NULL-terminated; the array is owned by
- * the caller, its strings are borrowed. */
+/* recipe_env() with the variables of --env. */
 MUST_CHECK int place_env(const char ***out, const struct runner *runner,
                          const struct option_list *given, struct error *err);
 
-struct place;
-
-/* For sessions of the runner's language; everything is borrowed and must outlive it. */
-MUST_CHECK int place_open(struct place **out, struct cli *cli, const struct runner *runner,
+/* For sessions of the runner's language, which is borrowed and must outlive it. */
+MUST_CHECK int place_open(struct recipe **out, struct cli *cli, const struct runner *runner,
                           const struct option_list *env, struct error *err);
-void place_free(struct place *place);
-SCOPED_DEFINE(place)
-
-struct session_template *place_template(struct place *place); /* borrowed; may be adjusted */

@@ -1,9 +1,10 @@
 /* repl_script.c - `cove repl --json`: a session for a program that speaks lines of JSON
  *
  * Requests are served in their order; only an interrupt overtakes. Each has one line as its answer:
- * the execution object, {"answer": ...} or {"error": ...}. The first line is the session itself;
- * when it ends before its input does, a last line says why. A request may name one of the session's
- * forks as "session", by its id or its number. */
+ * the execution object, {"answer": ...} or {"error": ...}. An execution that is asked to stream has
+ * lines before it, {"event": "result", ...}, for what the code shows while it runs. The first line
+ * is the session itself; when it ends before its input does, a last line says why. A request may
+ * name one of the session's forks as "session", by its id or its number. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
@@ -83,6 +84,17 @@ static void on_ended(void *ctx, const struct execution *e)
 
 static const struct execution_events execution_events = {.ended = on_ended};
 
+/* The value of the last expression comes with the execution object a moment later. */
+static void on_result(void *ctx, const struct result *result)
+{
+    struct script *s = ctx;
+    if (!result->is_main)
+        answer(s, json_pack("{s:s, s:s, s:o}", "event", "result", "session_id",
+                            session_info(s->session)->id, "result", result_json(result)));
+}
+
+static const struct execution_events streamed_events = {.result = on_result, .ended = on_ended};
+
 static int take_stdin(struct script *s, struct error *err)
 {
     const json_t *text = json_object_get(s->request, "stdin");
@@ -127,6 +139,7 @@ static int op_execute(struct script *s, struct error *err)
     const struct config *c = &s->repl->cli->config;
     const json_t *code = json_object_get(s->request, "code");
     const json_t *artifacts = json_object_get(s->request, "artifacts");
+    bool is_streamed = json_is_true(json_object_get(s->request, "stream"));
     if (!json_is_string(code))
         return error_set(err, ERROR_INVALID, "execute needs \"code\", a string");
     s->cell = (struct cell_request){
@@ -142,7 +155,8 @@ static int op_execute(struct script *s, struct error *err)
     take_env(s);
     if (take_timeout(s, err) < 0 || take_stdin(s, err) < 0)
         return -1;
-    return session_execute(s->session, &s->cell, true, &execution_events, s, err);
+    return session_execute(s->session, &s->cell, true,
+                           is_streamed ? &streamed_events : &execution_events, s, err);
 }
 
 /* --- questions ------------------------------------------------------------------------------- */

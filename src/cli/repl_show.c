@@ -38,6 +38,7 @@ struct repl_show {
     bool is_line_open; /* the last thing printed did not end its line */
     bool stdout_is_gone;
     unsigned next_picture;
+    unsigned pictures; /* of the execution that runs */
 };
 
 int repl_show_new(struct repl_show **out_show, const char *out, bool is_brief,
@@ -208,29 +209,30 @@ static void show_text(struct repl_show *show, const struct result_form *form)
     put_line(show, STDOUT_FILENO, &text);
 }
 
-static void show_result(struct repl_show *show, const struct result *result, unsigned *pictures)
+static void on_result(void *ctx, const struct result *result)
 {
+    struct repl_show *show = ctx;
     struct picture picture;
+    if (show->is_mute)
+        return;
     const struct result_form *text = find_text(result);
     bool has_picture = picture_find(&picture, result);
     if (text && (result->is_main || !has_picture))
         show_text(show, text);
-    if (has_picture && ++*pictures <= PICTURES_MAX)
+    if (has_picture && ++show->pictures <= PICTURES_MAX)
         show_picture(show, &picture);
     else if (!text && !has_picture && result->count > 0)
         repl_show_note(show, "[%.100s, %zu bytes, has no text form]", result->forms[0].mime,
                        result->forms[0].len);
 }
 
-static void show_results(struct repl_show *show, const struct result_list *list)
+static void show_left_out(struct repl_show *show, const struct result_list *list)
 {
-    unsigned pictures = 0;
-    for (size_t i = 0; i < list->count; i++)
-        show_result(show, &list->items[i], &pictures);
-    if (pictures > PICTURES_MAX)
-        repl_show_note(show, "[%u more pictures were not saved]", pictures - PICTURES_MAX);
+    if (show->pictures > PICTURES_MAX)
+        repl_show_note(show, "[%u more pictures were not saved]", show->pictures - PICTURES_MAX);
     if (list->is_cut)
         repl_show_note(show, "[there were more results]");
+    show->pictures = 0;
 }
 
 /* --- what went wrong -------------------------------------------------------------------------- */
@@ -334,7 +336,7 @@ static void on_output(void *ctx, enum execution_stream stream, const void *data,
 static void show_all(struct repl_show *show, const struct execution *e)
 {
     struct error err;
-    show_results(show, &e->results);
+    show_left_out(show, &e->results);
     show_reason(show, e);
     if (!show->is_brief) {
         show_files(show, &e->artifacts);
@@ -354,6 +356,7 @@ static void on_ended(void *ctx, const struct execution *e)
 }
 
 const struct execution_events repl_show_events = {.output = on_output,
+                                                  .result = on_result,
                                                   .artifact_begin = on_artifact_begin,
                                                   .artifact_data = on_artifact_data,
                                                   .artifact_end = on_artifact_end,

@@ -47,9 +47,13 @@ int json_parse(json_t **out, const char *text, size_t len, const struct json_lim
 
     json_error_t cause;
     json_t *value = json_loadb(text, len, JSON_REJECT_DUPLICATES, &cause);
-    if (!value)
+    if (!value) {
+        scoped_strbuf struct strbuf words; /* they quote the text, and cut it anywhere */
+        strbuf_init(&words, 4 * sizeof(cause.text));
+        utf8_add_clean(&words, cause.text, strlen(cause.text));
         return error_set(err, ERROR_INVALID, "JSON line %d, column %d: %s", cause.line,
-                         cause.column, cause.text);
+                         cause.column, strbuf_str(&words));
+    }
     *out = value;
     return 0;
 }

@@ -205,16 +205,26 @@ static void on_done(struct cell *c, const struct frame_message *m)
     cell_begin_finish(c);
 }
 
+/* A result is whole when its kernel says so, or when the next one begins. The value of the last
+ * expression waits for the end, which is mostly in the same datagram: one look at the output less.
+ */
+static void on_data(struct cell *c, const struct frame_message *m)
+{
+    struct result_list *list = &c->e.results;
+    bool is_kept =
+        result_list_add(list, m->flags & KERNEL_FIRST, m->flags & KERNEL_MAIN, m->body, m->len);
+    bool is_whole = m->flags & KERNEL_LAST && !(m->flags & KERNEL_MAIN);
+    if (is_kept)
+        cell_tell_results(c, is_whole ? list->count : list->count - 1);
+}
+
 void cell_on_frame(struct cell *c, const struct frame_message *m)
 {
     if (c->step != CELL_RUN)
         return;
     switch (m->type) {
     case KERNEL_DATA:
-        if (result_list_add(&c->e.results, m->flags & KERNEL_FIRST, m->flags & KERNEL_MAIN, m->body,
-                            m->len) &&
-            c->events.told->result)
-            c->events.told->result(c->events.told_ctx, &c->e.results.items[c->e.results.count - 1]);
+        on_data(c, m);
         break;
     case KERNEL_ERROR:
         on_exception(c, m);
@@ -349,6 +359,7 @@ void cell_get_record(const struct cell *c, struct cell_record *out)
         .start_ns = c->start_ns,
         .since_ns = c->since_ns,
         .told = {c->e.out.total, c->e.err.total},
+        .told_results = c->told_results,
     };
     memcpy(out->id, c->e.id, sizeof(out->id));
 }
@@ -387,6 +398,7 @@ int cell_resume(struct cell **out, const struct cell_place *place,
     c->e.started_ns = r->started_ns;
     c->start_ns = r->start_ns;
     c->since_ns = r->since_ns;
+    c->told_results = r->told_results;
     c->step = CELL_RUN;
     if (adopt_output(c, r, output, err) < 0) {
         cell_free(c);

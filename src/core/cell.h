@@ -61,7 +61,8 @@ struct cell_record {
     int64_t created_ns, started_ns; /* wall clock */
     int64_t start_ns;               /* monotonic */
     int64_t since_ns;
-    uint64_t told[2]; /* by enum execution_stream: bytes that its `output` has been given */
+    uint64_t told[2];      /* by enum execution_stream: bytes that its `output` has been given */
+    uint64_t told_results; /* that its `result` has been given */
 };
 
 /* The request's fds are taken even on failure. */

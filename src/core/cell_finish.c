@@ -118,6 +118,17 @@ static void begin_collect(struct cell *c)
     cell_set_timer(c, COLLECT_MS, on_collect_late);
 }
 
+/* After what was printed before them. */
+void cell_tell_results(struct cell *c, size_t end)
+{
+    if (!c->events.told->result || c->told_results >= end)
+        return;
+    if (c->stdio)
+        stdio_read_now(c->stdio);
+    while (c->told_results < end)
+        c->events.told->result(c->events.told_ctx, &c->e.results.items[c->told_results++]);
+}
+
 /* The code is over, in whichever way. */
 void cell_begin_finish(struct cell *c)
 {
@@ -128,6 +139,7 @@ void cell_begin_finish(struct cell *c)
     e->facts.duration_ms = (uint64_t)e->duration_ms;
     if (c->stdio)
         stdio_read_now(c->stdio);
+    cell_tell_results(c, c->e.results.count);
     if (c->request->wants_artifacts && !c->is_gone)
         begin_collect(c);
     /* A kernel that died may have met a limit, which only the counters tell. */

@@ -31,7 +31,8 @@ struct cell {
     int64_t start_ns; /* monotonic */
     int64_t since_ns; /* files changed from here on are the execution's */
     unsigned interrupts;
-    int stdin_fd; /* until the code starts */
+    int stdin_fd;        /* until the code starts */
+    size_t told_results; /* of those in the list, or that come again */
     unsigned ticks;
     bool is_collecting;
     struct cell_count *counting; /* the spawner owes us the counters */
@@ -48,6 +49,7 @@ void cell_stop_timers(struct cell *c);                              /* and of al
 
 /* --- cell_finish.c: the code is over, in whichever way ---------------------------------------- */
 
+void cell_tell_results(struct cell *c, size_t end); /* those below it */
 void cell_begin_finish(struct cell *c); /* counters and artifacts, side by side; then the end */
 void cell_check_finished(struct cell *c);
 void cell_cut_collect(struct cell *c);                   /* what is listed by now is all */

@@ -52,7 +52,7 @@ void execution_judge(struct execution *e);
 
 struct execution_events {
     void (*output)(void *ctx, enum execution_stream stream, const void *data, size_t len);
-    void (*result)(void *ctx, const struct result *result); /* of a session; a form was added */
+    void (*result)(void *ctx, const struct result *result); /* of a session; borrowed, and whole */
     /* An artifact's bytes, between begin and end; any of them may be NULL. */
     void (*artifact_begin)(void *ctx, const struct artifact *artifact);
     void (*artifact_data)(void *ctx, const void *data, size_t len);

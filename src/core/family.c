@@ -180,9 +180,15 @@ void family_on_event(struct session *s, const struct spawn_message *m)
 struct heir *family_find_heir(struct session *s, struct error *err)
 {
     struct family *f = &s->family;
-    if (s->template->forks == 0 || f->count == 0) {
+    if (s->template->forks == 0) {
         error_set(err, ERROR_UNAVAILABLE, "the session was not opened as one that can be forked");
-        error_hint(err, "a fork itself is none, and only python can be forked");
+        error_hint(err, "say how many forks it can have when it is opened, with --forks; only "
+                        "python sessions can have any");
+        return NULL;
+    }
+    if (f->count == 0) {
+        error_set(err, ERROR_UNAVAILABLE, "the session is a fork, and cannot be forked again");
+        error_hint(err, "fork the session that it comes from once more");
         return NULL;
     }
     for (size_t i = 0; i < f->count; i++) {
@@ -192,6 +198,10 @@ struct heir *family_find_heir(struct session *s, struct error *err)
     error_set(err, f->why_none ? ERROR_UNAVAILABLE : ERROR_LIMIT,
               "the session cannot be forked: %s",
               f->why_none ? f->why_none : "all its forks have been made");
+    error_hint(err,
+               f->why_none ? "open a new session, and fork it before a reset or a rollback"
+                           : "open the next session with more of them: --forks, up to %d",
+               SESSION_FORKS_MAX);
     return NULL;
 }
 

@@ -131,9 +131,14 @@ static void on_parent_answer(void *ctx, const char *body, size_t len, const stru
     if (!child)
         return;
     error_set(&local, ERROR_UNAVAILABLE, "the interpreter did not stand still");
+    if (err)
+        local = *err;
+    if (local.hint[0] == '\0')
+        error_hint(&local, "end the threads and processes that the code has started, close shared "
+                           "memory and files without a name, and fork again");
     parent->family.child = NULL;
     child->fork.parent = NULL;
-    fail(child, err ? err : &local);
+    fail(child, &local);
 }
 
 /* --- the steps ------------------------------------------------------------------------------- */
@@ -264,6 +269,18 @@ static void on_gate(void *ctx, unsigned events)
         copy_files(child);
 }
 
+static void fail_look(struct session *child, const struct error *why)
+{
+    struct error err = *why;
+    if (err.code == ERROR_UNAVAILABLE)
+        error_hint(&err, "forks need groups of processes that can be frozen: run as root, or in a "
+                         "cgroup that is delegated to you");
+    else if (err.code == ERROR_ISOLATION)
+        error_hint(&err, "code in the session has changed what its forks are made of; open a new "
+                         "session");
+    fail(child, &err);
+}
+
 static void on_looked(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
 {
     (void)fds;
@@ -273,7 +290,7 @@ static void on_looked(void *ctx, const struct spawn_message *m, int *fds, const 
         child->fork.step = FORK_ADOPT;
         guest_adopt(child->guest, child->fork.pid);
     } else if (child->fork.step == FORK_LOOK) {
-        fail(child, err);
+        fail_look(child, err);
     }
     session_destroy_if_due(child);
 }

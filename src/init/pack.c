@@ -110,7 +110,9 @@ static int write_piece(int out, int fd, const struct piece *piece)
     for (uint64_t left = piece->length; left > 0 && !error;) {
         size_t want = MIN(left, sizeof(buffer));
         ssize_t n = pread(fd, buffer, want, (off_t)at);
-        if (n <= 0) {
+        if (n < 0)
+            return errno;
+        if (n == 0) {
             memset(buffer, 0, want);
             n = (ssize_t)want;
         }
@@ -132,7 +134,11 @@ static int pack_file(int at, const char *name, const struct stat *seen, const st
     int error = write_entry(p, &st, (uint64_t)st.st_size);
     for (off_t from = 0, end; from < st.st_size && !error; from = end) {
         from = lseek(fd, from, SEEK_DATA);
+        if (from < 0 && errno == ENXIO)
+            break; /* no data from there on */
         end = from < 0 ? -1 : lseek(fd, from, SEEK_HOLE);
+        if (end < 0)
+            return errno;
         if (end <= from || from >= st.st_size)
             break;
         end = MIN(end, st.st_size);

@@ -136,7 +136,7 @@ static void frame_whole(struct shim *s, uint16_t type, uint16_t flags, const voi
 static void finish(struct shim *s, int32_t code)
 {
     if (s->is_cut)
-        frame_whole(s, KERNEL_DATA, KERNEL_FIRST, cut_note, sizeof(cut_note) - 1);
+        frame_whole(s, KERNEL_DATA, KERNEL_FIRST | KERNEL_LAST, cut_note, sizeof(cut_note) - 1);
     close_streams(s); /* before DONE: with it, output is complete */
     frame_whole(s, KERNEL_DONE, 0, &code, sizeof(code));
     s->is_busy = false;
@@ -234,7 +234,8 @@ static bool begin_answer(struct shim *s)
     }
     size_t mime_len = 0;
     if (type == KERNEL_DATA) {
-        if (!parse_number(words[3], KERNEL_FIRST | KERNEL_MAIN, &flags) || flags < 0 || flags & 1)
+        const int most = KERNEL_FIRST | KERNEL_MAIN | KERNEL_LAST;
+        if (!parse_number(words[3], most, &flags) || flags < 0 || flags & KERNEL_MORE)
             return false;
         mime_len = strlen(words[4]) + 1;
     }

@@ -23,12 +23,20 @@ int tree_each(int fd, tree_visit_fn visit, void *ctx)
     DIR *dir = copy < 0 ? NULL : fdopendir(copy);
     if (!dir)
         return errno;
-    for (struct dirent *e; error == 0 && (e = readdir(dir));) {
+    while (error == 0) {
         struct stat st;
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
-            fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-            continue; /* gone meanwhile */
-        error = visit(fd, e->d_name, &st, ctx);
+        errno = 0; /* at the end it stays so: half a folder is no copy of it */
+        struct dirent *e = readdir(dir);
+        if (!e) {
+            error = errno;
+            break;
+        }
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        if (fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+            error = visit(fd, e->d_name, &st, ctx);
+        else if (errno != ENOENT) /* gone meanwhile */
+            error = errno;
     }
     closedir(dir);
     return error;

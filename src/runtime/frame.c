@@ -48,7 +48,7 @@ static uint32_t highest_generation(const struct frame_inbox *inbox)
 static const char *find_fault(const struct frame_inbox *inbox, const struct kernel_frame *f,
                               size_t left)
 {
-    const unsigned known_flags = KERNEL_MORE | KERNEL_FIRST | KERNEL_MAIN;
+    const unsigned known_flags = KERNEL_MORE | KERNEL_FIRST | KERNEL_MAIN | KERNEL_LAST;
     if (f->length > left)
         return "a frame that is longer than its datagram";
     if (!is_known(f->type))

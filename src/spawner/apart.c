@@ -12,17 +12,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/scoped.h"
 #include "box/syscalls.h"
 
-#define DEADLINE_S  2
-#define PIDS_MAX    8192
-#define ROUNDS      5000 /* who has just been killed may take a while to let go of it */
-#define ROUND_US    100
-#define FREEZE_US   50
-#define EXIT_APART  0
-#define EXIT_SHARED 3
+#define DEADLINE_S 10
+#define PIDS_MAX   8192
+#define LOOK_NS    1000000000 /* who has just been killed may take a while to let go of it */
+#define ROUND_US   100
+#define FREEZE_US  50
+
+enum { EXIT_APART = 0, EXIT_UNKNOWN = 1, EXIT_SHARED = 3 };
 
 static bool is_kin(const struct sandbox *sb, uint64_t brood, uint64_t sandbox)
 {
@@ -46,33 +47,38 @@ static bool freeze_kin(const struct sandbox *sb, const struct roster *all)
     return true;
 }
 
-static bool are_same(pid_t a, pid_t b)
+/* One who is gone has no memory. */
+static int compare(pid_t a, pid_t b)
 {
-    return syscall(SYS_kcmp, a, b, KCMP_VM, 0, 0) == 0;
+    long answer = syscall(SYS_kcmp, a, b, KCMP_VM, 0, 0);
+    if (answer < 0 && errno != ESRCH)
+        return EXIT_UNKNOWN;
+    return answer == 0 ? EXIT_SHARED : EXIT_APART;
 }
 
 /* Whether kcmp() can be trusted here: everybody is the same as himself. */
 static bool can_compare(void)
 {
-    return are_same(getpid(), getpid());
+    return compare(getpid(), getpid()) == EXIT_SHARED;
 }
 
-static bool is_shared(const struct sandbox *sb, const struct roster *all, pid_t *own, pid_t *other)
+static int look_once(const struct sandbox *sb, const struct roster *all, pid_t *own, pid_t *other)
 {
     size_t count = cgroup_list(&sb->cgroup, sb->tree, own, PIDS_MAX);
     if (count == 0 || count > PIDS_MAX)
-        return true; /* nothing that could be told to be good */
+        return EXIT_UNKNOWN; /* nothing that could be told to be good */
     for (struct sandbox *k = roster_first(all); k; k = roster_after(all, k)) {
         size_t others =
             is_kin(k, sb->brood, sb->id) ? cgroup_list(&k->cgroup, k->tree, other, PIDS_MAX) : 0;
         if (others > PIDS_MAX)
-            return true;
+            return EXIT_UNKNOWN;
         for (size_t i = 0; i < count * others; i++) {
-            if (are_same(own[i / others], other[i % others]))
-                return true;
+            int answer = compare(own[i / others], other[i % others]);
+            if (answer != EXIT_APART)
+                return answer;
         }
     }
-    return false;
+    return EXIT_APART;
 }
 
 static NORETURN void helper_main(const struct sandbox *sb, const struct roster *all)
@@ -84,13 +90,12 @@ static NORETURN void helper_main(const struct sandbox *sb, const struct roster *
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     alarm(DEADLINE_S);
     if (!can_compare() || !freeze_kin(sb, all))
-        _exit(1);
-    for (int i = 0; i < ROUNDS; i++) {
-        if (!is_shared(sb, all, own, other))
-            _exit(EXIT_APART);
+        _exit(EXIT_UNKNOWN);
+    int64_t end_ns = clock_now_ns() + LOOK_NS;
+    int answer;
+    while ((answer = look_once(sb, all, own, other)) != EXIT_APART && clock_now_ns() < end_ns)
         usleep(ROUND_US);
-    }
-    _exit(EXIT_SHARED);
+    _exit(answer);
 }
 
 /* --- the spawner's side ---------------------------------------------------------------------- */
@@ -123,10 +128,12 @@ int apart_start(struct apart **out, struct sandbox *sb, const struct roster *all
 /* One that a client has frozen wakes up, too: it is asked again when it is unused again. */
 static void thaw_kin(const struct apart *a, const struct roster *all)
 {
-    struct error ignored;
+    struct error err;
     for (struct sandbox *k = roster_first(all); k; k = roster_after(all, k)) {
-        if (is_kin(k, a->brood, a->sandbox))
-            (void)!cgroup_freeze(&k->cgroup, k->tree, false, &ignored);
+        if (is_kin(k, a->brood, a->sandbox) &&
+            cgroup_freeze(&k->cgroup, k->tree, false, &err) < 0 && err.code != ERROR_UNAVAILABLE &&
+            cgroup_freeze(&k->cgroup, k->tree, false, &err) < 0)
+            sandbox_kill(k); /* frozen for good it would be of no use */
     }
 }
 

@@ -105,7 +105,7 @@ int cull_sandbox(struct sandbox *sb, const struct spawn_cull *order, struct spaw
     if (sandbox_freeze(sb, true, failure) < 0)
         return -1;
     for (int i = 0; i < LISTS; i++)
-        cgroup_each_process(&sb->cgroup, sb->tree, kill_one, &c);
+        (void)!cgroup_each_process(&sb->cgroup, sb->tree, kill_one, &c);
     if (cgroup_freeze(&sb->cgroup, sb->tree, false, &err) < 0)
         sandbox_kill(sb); /* frozen for good it would be of no use */
     return 0;

@@ -138,6 +138,16 @@ void host_close(struct host *host)
     scoped_close_fd(&host->init_fd);
     for (size_t i = 0; i < HOST_ZYGOTE_FILES; i++)
         scoped_close_fd(&host->zygote_fds[i]);
+    if (host->has_judge)
+        netns_judge_close(&host->nets);
+}
+
+bool host_is_net_fresh(struct host *host, int fd)
+{
+    if (!host->has_judge)
+        (void)!netns_judge_open(&host->nets); /* without one, none is */
+    host->has_judge = true;
+    return netns_is_fresh(&host->nets, fd);
 }
 
 /* An image belongs to who owns its store, and to nobody else. */

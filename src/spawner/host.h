@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/option.h"
 #include "box/cgroup.h"
+#include "box/netns.h"
 #include "box/power.h"
 #include "box/seccomp.h"
 #include "box/slot.h"
@@ -52,6 +53,8 @@ struct host {
     struct sock_filter filter[SECCOMP_FILTER_MAX];
     size_t filter_len;
     uint64_t next_id;
+    struct netns_judge nets;
+    bool has_judge; /* it was tried to have one */
 };
 
 MUST_CHECK int host_open(struct host *host, const struct host_options *options, struct error *err);
@@ -66,6 +69,9 @@ MUST_CHECK int host_get_image(struct host *host, const uint8_t digest[SPAWN_DIGE
 
 /* Loads host->zygote_fds, once. Fails where this build has no zygote. */
 MUST_CHECK int host_load_zygote(struct host *host, struct error *err);
+
+/* Whether a network namespace that was used can be used again. */
+bool host_is_net_fresh(struct host *host, int fd);
 
 /* Layers that the host as a whole lacks (cgroup controllers), as a bit set; 0 is good. */
 uint32_t host_missing_layers(const struct host *host);

@@ -109,6 +109,7 @@ static void drop_plan(struct sandbox *sb)
     close_fd(&sb->root.image_fd);
     close_fd(&sb->plan.control_fd);
     close_fd(&sb->plan.channel_fd);
+    close_fd(&sb->plan.net_fd);
     cgroup_entry_release(&sb->plan.entry);
 }
 
@@ -125,6 +126,7 @@ static void fill_plan(struct sandbox *sb, const struct host *host, const struct 
     plan->filter_len = host->filter_len;
     plan->init_fd = host->init_fd;
     plan->gate_fd = -1;
+    plan->net_fd = -1;
     plan->has_memory_cgroup = cgroup_tree_has(sb->tree, CGROUP_MEMORY);
     plan->has_pids_cgroup = cgroup_tree_has(sb->tree, CGROUP_PIDS);
 }
@@ -154,7 +156,7 @@ static int send_request(struct sandbox *sb, int zygote_fd, int report_fd, struct
     const struct cgroup_entry *entry = &plan->entry;
     int fds[FD_PASS_MAX] = {report_fd, plan->control_fd, plan->channel_fd};
     size_t count = 3;
-    _Static_assert(3 + CGROUP_HIERARCHIES_MAX <= FD_PASS_MAX, "the fds of a request fit");
+    _Static_assert(4 + CGROUP_HIERARCHIES_MAX <= FD_PASS_MAX, "the fds of a request fit");
     struct zygote_request request = {
         .limits = plan->limits,
         .uid = plan->uid,
@@ -163,8 +165,11 @@ static int send_request(struct sandbox *sb, int zygote_fd, int report_fd, struct
                  (plan->has_own_uid ? ZYGOTE_OWN_UID : 0u) |
                  (plan->has_memory_cgroup ? ZYGOTE_MEMORY_CGROUP : 0u) |
                  (plan->has_pids_cgroup ? ZYGOTE_PIDS_CGROUP : 0u) |
+                 (plan->net_fd >= 0 ? ZYGOTE_NET : 0u) |
                  (entry->into_fd >= 0 ? ZYGOTE_INTO_CGROUP : 0u),
     };
+    if (plan->net_fd >= 0)
+        fds[count++] = plan->net_fd;
     if (entry->into_fd >= 0)
         fds[count++] = entry->into_fd;
     for (size_t i = 0; i < entry->task_count; i++)
@@ -174,10 +179,37 @@ static int send_request(struct sandbox *sb, int zygote_fd, int report_fd, struct
     return 0;
 }
 
+/* One of those that sandboxes of the same zygote have left, and left as it was. */
+static int take_net(struct sandbox *shell, struct host *host)
+{
+    while (shell->net_count > 0) {
+        int fd = shell->nets[--shell->net_count];
+        if (host_is_net_fresh(host, fd))
+            return fd;
+        close(fd);
+    }
+    return -1;
+}
+
+/* Before it is killed: the dead have left their namespaces. */
+static void keep_net(struct sandbox *sb)
+{
+    if (sb->shell && sb->state == SANDBOX_LIVE && sb->shell->state == SANDBOX_LIVE)
+        sb->net_fd = netns_open(sb->child.pid);
+}
+
+static void give_net(struct sandbox *sb)
+{
+    struct sandbox *shell = sb->shell;
+    if (sb->net_fd >= 0 && shell->net_count < SANDBOX_NETS)
+        shell->nets[shell->net_count++] = take_fd(&sb->net_fd);
+}
+
 /* The request comes last: behind it there may be a process, and no way back that is short. */
-static int build_warm(struct sandbox *sb, int zygote_fd, struct error *err)
+static int build_warm(struct sandbox *sb, struct host *host, int zygote_fd, struct error *err)
 {
     scoped_fd int report_fd = -1;
+    sb->plan.net_fd = take_net(sb->shell, host);
     if (make_pair(&sb->channel_fd, &sb->plan.channel_fd, err) < 0 ||
         cgroup_give(&sb->cgroup, sb->tree, sb->shell->plan.uid, err) < 0 ||
         seal_open_report(&sb->child.report_fd, &report_fd, err) < 0 ||
@@ -217,6 +249,9 @@ static void free_sandbox(struct sandbox *sb)
     close_fd(&sb->channel_fd);
     close_fd(&sb->child.pid_fd);
     close_fd(&sb->child.report_fd);
+    close_fd(&sb->net_fd);
+    while (sb->net_count > 0)
+        close_fd(&sb->nets[--sb->net_count]);
     keep_release(&sb->keep);
     free(sb);
 }
@@ -238,6 +273,7 @@ static int place(struct sandbox *sb, struct host *host, const struct spawn_creat
                  enum kind kind, struct error *err)
 {
     uid_t uid = host->power.uid_count > 0 ? host->power.uid_first + sb->slot : 0;
+    sb->is_uncounted = r->flags & SPAWN_UNCOUNTED;
     sb->tree = sb->shell                    ? &sb->shell->nest
                : r->flags & SPAWN_UNCOUNTED ? &host->trimmed
                                             : &host->cgroups;
@@ -256,7 +292,7 @@ static int make(struct sandbox *sb, struct host *host, const struct spawn_create
     if (make_control(sb, err) < 0 ||
         cgroup_open_entry(&sb->plan.entry, &sb->cgroup, sb->tree, err) < 0)
         return -1;
-    return kind == KIND_WARM ? build_warm(sb, zygote_fd, err)
+    return kind == KIND_WARM ? build_warm(sb, host, zygote_fd, err)
                              : build_cold(sb, host, r, kind == KIND_COLD, err);
 }
 
@@ -280,6 +316,7 @@ static int create(struct sandbox **out, struct host *host, const struct spawn_cr
     sb->control_fd = sb->channel_fd = sb->child.pid_fd = sb->child.report_fd = -1;
     sb->plan.entry.into_fd = -1;
     sb->plan.control_fd = sb->plan.channel_fd = sb->root.image_fd = sb->root.storage_fd = -1;
+    sb->plan.net_fd = sb->net_fd = -1;
     if (slot_acquire(&host->slots, &sb->slot, &err) < 0) {
         free_sandbox(sb);
         return fail_error(failure, &err);
@@ -356,6 +393,7 @@ static void leave_sealing(struct sandbox *sb, enum sandbox_state state)
 
 void sandbox_end(struct sandbox *sb)
 {
+    keep_net(sb);
     sandbox_kill(sb);
     if (is_unknown(sb)) /* a spare had no deadline yet */
         sb->seal_deadline_ns = clock_now_ns() + SEAL_LIMIT_NS;
@@ -476,9 +514,11 @@ int sandbox_freeze(struct sandbox *sb, bool is_frozen, struct spawn_failure *fai
     struct error err;
     if (sb->state != SANDBOX_LIVE)
         return fail(failure, ERROR_CONFLICT, 0, -1, "the sandbox is not sealed, or over");
-    if (cgroup_freeze(&sb->cgroup, sb->tree, is_frozen, &err) < 0)
-        return fail_error(failure, &err);
-    return 0;
+    if (cgroup_freeze(&sb->cgroup, sb->tree, is_frozen, &err) == 0)
+        return 0;
+    if (err.code == ERROR_UNAVAILABLE && sb->is_uncounted) /* the host may well be able to */
+        return fail(failure, ERROR_CONFLICT, 0, -1, "it was made as one that is never frozen");
+    return fail_error(failure, &err);
 }
 
 void sandbox_on_exit(struct sandbox *sb)
@@ -506,8 +546,10 @@ void sandbox_on_exit(struct sandbox *sb)
 
 void sandbox_empty(struct sandbox *sb)
 {
+    drop_plan(sb); /* one that was never sealed has it yet, and with it the kernel's end */
     close_fd(&sb->root.storage_fd);
     close_fd(&sb->control_fd);
+    close_fd(&sb->channel_fd);
 }
 
 bool sandbox_try_remove(struct sandbox *sb, struct host *host)
@@ -518,8 +560,10 @@ bool sandbox_try_remove(struct sandbox *sb, struct host *host)
     if (!cgroup_remove(&sb->cgroup, sb->tree))
         return false;
     leave_slot(sb, host);
-    if (sb->shell)
+    if (sb->shell) {
         sb->shell->made_count--;
+        give_net(sb);
+    }
     free_sandbox(sb);
     return true;
 }

@@ -20,6 +20,8 @@ enum sandbox_state {
     SANDBOX_ENDING, /* to be removed */
 };
 
+#define SANDBOX_NETS 8 /* as many wait for another use */
+
 struct sandbox {
     struct sandbox *next, **back, *next_by_id; /* the roster's, as these two */
     bool is_resting, is_watched;
@@ -33,11 +35,15 @@ struct sandbox {
     uint64_t brood;          /* with whose other sandboxes it had its memory in common, or 0 */
     unsigned made_count;     /* of a shell: sandboxes that still live in its pid namespace */
     unsigned busy_count;     /* of a shell: those that its zygote is still working on */
+    int net_fd;              /* its network namespace, from its end on; else -1 */
+    int nets[SANDBOX_NETS];  /* of a shell: such of sandboxes that are gone */
+    unsigned net_count;
     struct seal_plan plan;
     struct rootfs root; /* the image's mount until it is sealed; the storage's to the end */
     struct seal_child child;
     bool is_reaped;
-    bool is_held; /* it is over, and its group stays for what its forks share with it */
+    bool is_uncounted; /* made by SPAWN_UNCOUNTED */
+    bool is_held;      /* it is over, and its group stays for what its forks share with it */
     uint32_t layers;
     int control_fd; /* the host's end: goes to the client, and a copy stays */
     int channel_fd; /* the host's end of the channel to a kernel; goes to the client */

@@ -44,6 +44,7 @@ enum kernel_frame_flags {
     KERNEL_MORE = 1 << 0,  /* the body goes on in the next frame of this type and generation */
     KERNEL_FIRST = 1 << 1, /* DATA: begins a new result; without it, another form of the last */
     KERNEL_MAIN = 1 << 2,  /* DATA: the value of the last expression */
+    KERNEL_LAST = 1 << 3,  /* DATA: the result has no further form, so it can be shown at once */
 };
 
 /* What a copy is told on its channel: one byte. */

@@ -34,10 +34,11 @@ enum zygote_flags {
     ZYGOTE_INTO_CGROUP = 1 << 5, /* there is a version 2 group to clone into */
     ZYGOTE_BROOD = 1 << 6, /* alone: make no sandbox, copy yourself. One fd: the copy's socket,
                             * on which it takes requests like these */
+    ZYGOTE_NET = 1 << 7,   /* there is a network namespace to enter */
 };
 
-/* With the fds: report socket, control socket of cove-init, channel of the kernel, the version 2
- * group where there is one, then the tasks files of version 1. */
+/* With the fds: report socket, control socket of cove-init, channel of the kernel, the network
+ * namespace and the version 2 group where there are, then the tasks files of version 1. */
 struct zygote_request {
     struct spawn_limits limits;
     uint32_t uid; /* of the sandbox, as the zygote's user namespace calls it */

@@ -1,6 +1,8 @@
 /* failcall.c - runs cove-spawner and makes one chosen system call of its create path fail
  *
  *   failcall child|start|create INDEX ERRNO LOG PROGRAM ARGUMENTS...
+ *   failcall warm INDEX ERRNO LOG PID
+ *   failcall tree INDEX|NUMBER:TURN:TEXT ERRNO LOG PID
  *
  * strace can inject errors too, but counts per process and in every process at once: the fifth
  * openat() of the sealing child could not fail without the fifth one of everybody before it. Here
@@ -10,8 +12,11 @@
  *   create  the spawner, from the second request until it has answered
  *   warm    as child, but cloned by a zygote that runs: its pid stands in place of PROGRAM. Says so
  *           on standard output when it watches, and ends with the child's seal
- * Each call becomes a line of LOG: index, number, fd's file, texts among the arguments. INDEX -1
- * only lists. */
+ *   tree    the process whose pid stands in place of PROGRAM, from the end of the call in which it
+ *           sleeps, and all that it clones from then on. NUMBER:TURN:TEXT means the call of that
+ *           number whose line has that text, for the TURNth time, from 0. Says so when it watches;
+ * killed, it lets go of them Each call becomes a line of LOG: index, number, fd's file, texts among
+ * the arguments. INDEX -1 only lists. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
 #include <errno.h>
@@ -34,13 +39,25 @@
     (PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC | PTRACE_O_TRACEFORK |         \
      PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE)
 
-static enum { CHILD, START, CREATE, WARM } role;
+static enum { CHILD, START, CREATE, WARM, TREE } role;
 static int wanted, error_number;
-static FILE *log_file;
+static FILE *log_file; /* the line of a call, in memory; in the end, all of them */
+static struct {
+    int number, turn;
+    const char *text; /* NULL: the index says which */
+} wanted_call;
 static pid_t spawner, zygote, target; /* target: whose calls are counted; 0 = not born yet */
 static int next_index;
+/* Processes of a tree, in the order in which they were seen, with the calls of each. Their calls
+ * have indices of their own, PER_PROCESS apart: how they take turns differs from time to time. */
+static struct {
+    pid_t pid;
+    int next;
+} members[64];
+#define PER_PROCESS 100000
 static int requests; /* that the spawner has taken */
-static bool is_counting, is_over, is_failing;
+static bool is_counting, is_over;
+static pid_t failing; /* whose call fails, from its entry to its exit; 0: nobody's */
 
 static void die(const char *what)
 {
@@ -51,7 +68,8 @@ static void die(const char *what)
 static void resume(pid_t pid, int signal)
 {
     /* The tracee may have been killed meanwhile. */
-    if (ptrace(pid == target ? PTRACE_SYSCALL : PTRACE_CONT, pid, NULL, (void *)(long)signal) < 0 &&
+    bool is_traced = pid == target || role == TREE;
+    if (ptrace(is_traced ? PTRACE_SYSCALL : PTRACE_CONT, pid, NULL, (void *)(long)signal) < 0 &&
         errno != ESRCH)
         die("resume");
 }
@@ -89,11 +107,18 @@ static void log_file_of(pid_t pid, uint64_t fd)
         fprintf(log_file, " <%.*s>", (int)n, file);
 }
 
-static void log_call(pid_t pid, const struct __ptrace_syscall_info *info)
+/* Answers whether it is the one that shall fail by its looks. */
+static bool log_call(pid_t pid, int index, const struct __ptrace_syscall_info *info)
 {
+    char *line = NULL;
+    size_t len;
+    FILE *file = log_file;
+    log_file = open_memstream(&line, &len);
+    if (!log_file)
+        die("log");
     const uint64_t *args = (const uint64_t *)info->entry.args;
     uint64_t nr = info->entry.nr;
-    fprintf(log_file, "%d %d", next_index, (int)nr);
+    fprintf(log_file, "%d %d", index, (int)nr);
     static const uint64_t with_fd[] = {SYS_write, SYS_read,  SYS_openat,     SYS_mkdirat,
                                        SYS_close, SYS_fcntl, SYS_newfstatat, SYS_getdents64};
     bool has_fd = false;
@@ -107,11 +132,28 @@ static void log_call(pid_t pid, const struct __ptrace_syscall_info *info)
         fprintf(log_file, " %#llx", (unsigned long long)args[1]);
     for (int i = 0; i < 4; i++)
         log_text(pid, args[i]);
-    fputc('\n', log_file);
+    fclose(log_file);
+    log_file = file;
+    fprintf(log_file, "%s\n", line);
     fflush(log_file);
+    bool is_wanted = wanted_call.text && (int)nr == wanted_call.number &&
+                     strstr(line, wanted_call.text) && wanted_call.turn-- == 0;
+    free(line);
+    return is_wanted;
 }
 
 /* --- the calls ------------------------------------------------------------------------------- */
+
+static int take_member_index(pid_t pid)
+{
+    int i = 0;
+    while (members[i].pid && members[i].pid != pid)
+        i++;
+    if (i + 1 == sizeof(members) / sizeof(members[0]))
+        die("too many processes");
+    members[i].pid = pid;
+    return i * PER_PROCESS + members[i].next++;
+}
 
 static void on_entry(pid_t pid, const struct __ptrace_syscall_info *info)
 {
@@ -125,10 +167,11 @@ static void on_entry(pid_t pid, const struct __ptrace_syscall_info *info)
         is_counting = true; /* this very call is the first: the request */
     if (!is_counting || is_over)
         return;
-    log_call(pid, info);
-    if (next_index++ != wanted)
+    int index = role == TREE ? take_member_index(pid) : next_index++;
+    bool is_wanted = log_call(pid, index, info);
+    if (wanted_call.text ? !is_wanted : index != wanted)
         return;
-    is_failing = true;
+    failing = pid;
     if (info->entry.nr == SYS_close) /* lets go of the descriptor even when it fails */
         return;
     struct user_regs_struct regs;
@@ -141,15 +184,16 @@ static void on_entry(pid_t pid, const struct __ptrace_syscall_info *info)
 
 static void on_exit_of_call(pid_t pid)
 {
-    if (is_failing) {
+    if (failing == pid) {
         struct user_regs_struct regs;
         if (ptrace(PTRACE_GETREGS, pid, NULL, &regs) < 0)
             die("read registers");
         regs.rax = (unsigned long long)-error_number;
         if (ptrace(PTRACE_SETREGS, pid, NULL, &regs) < 0)
             die("write registers");
-        is_failing = false;
+        failing = 0;
     }
+    is_counting |= role == TREE; /* it has woken up */
     if (is_over) {
         release(pid);
         return;
@@ -208,6 +252,10 @@ static void on_new(pid_t pid)
 static void on_event(pid_t pid, int event)
 {
     unsigned long message = 0;
+    if (role == TREE) { /* new ones are attached by themselves */
+        resume(pid, 0);
+        return;
+    }
     if (role == WARM && event != PTRACE_EVENT_EXEC) {
         /* Whoever was attached, and not traced from its start, has new children say so themselves.
          */
@@ -269,6 +317,26 @@ static pid_t attach(const char *number)
     return pid;
 }
 
+static _Noreturn void watch_tree(const char *number)
+{
+    target = atoi(number);
+    if (ptrace(PTRACE_SEIZE, target, NULL, (void *)(long)(OPTIONS & ~PTRACE_O_EXITKILL)) < 0 ||
+        ptrace(PTRACE_INTERRUPT, target, NULL, NULL) < 0)
+        die("attach");
+    for (bool is_told = false;;) {
+        int status;
+        pid_t pid = waitpid(-1, &status, __WALL);
+        if (pid < 0)
+            pause(); /* they are all gone; who started us ends us */
+        else if (WIFSTOPPED(status))
+            on_stop(pid, status);
+        if (!is_told)
+            puts("watching");
+        is_told = true;
+        fflush(stdout);
+    }
+}
+
 static int watch_zygote(const char *number)
 {
     zygote = attach(number);
@@ -289,18 +357,23 @@ int main(int argc, char **argv)
 {
     if (argc < 6)
         return 99;
-    static const char *const roles[] = {"child", "start", "create", "warm"};
+    static const char *const roles[] = {"child", "start", "create", "warm", "tree"};
     for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++) {
         if (strcmp(argv[1], roles[i]) == 0)
             role = (typeof(role))i;
     }
     wanted = atoi(argv[2]);
+    char *text = strrchr(argv[2], ':');
+    if (text && sscanf(argv[2], "%d:%d:", &wanted_call.number, &wanted_call.turn) == 2)
+        wanted_call.text = text + 1;
     error_number = atoi(argv[3]);
     log_file = fopen(argv[4], "we");
     if (!log_file)
         die(argv[4]);
     if (role == WARM)
         return watch_zygote(argv[5]);
+    if (role == TREE)
+        watch_tree(argv[5]);
     spawner = start(argv + 5);
     resume(spawner, 0);
     for (;;) {

@@ -5,6 +5,7 @@ A run without failures lists the calls of the sealing child (from its clone to t
 and of the spawner (at its start, and from the request to its answer). Then each call fails alone, with EPERM, by
 failcall.c. The program that would run says how it is sealed; the host adds what it sees from outside.
 """
+import contextlib
 import json
 import os
 import pathlib
@@ -127,6 +128,19 @@ class Tracer:
                                    stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
         assert watcher.stdout.readline() == b"watching\n"
         return watcher
+
+    @contextlib.contextmanager
+    def watch_tree(self, pid, index=-1):
+        """Lets one call of this process, or of those that it makes meanwhile, fail."""
+        watcher = subprocess.Popen([self.program, "tree", str(index), str(EPERM), self.folder / "log", str(pid)],
+                                   stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        try:
+            assert watcher.stdout.readline() == b"watching\n"
+            yield
+        finally:
+            watcher.terminate()
+            watcher.wait()
+            watcher.stdout.close()
 
     def calls(self):
         return [Call(text, self.names) for text in read_text(self.folder / "log").splitlines()]

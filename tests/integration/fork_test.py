@@ -173,6 +173,21 @@ def test_500_mb_are_forked_quickly_and_by_copy_on_write():
         assert done["usage"]["peak_memory_bytes"] < 200 << 20, "what both share counts in the first"
 
 
+@needs_root
+def test_100_mb_go_on_in_both_and_the_first_is_closed_first():
+    with Family("--memory", "400M", forks=1) as parent:
+        parent.run("x = bytearray(b'1' * (100 << 20)); open('file', 'w').write('both')")
+        child = parent.fork()
+        parent.run("x[0] = ord('p'); open('file', 'w').write('parent')")
+        child.run("x[-1] = ord('c'); open('file', 'w').write('child')")
+        look = "print(len(x) >> 20, chr(x[0]), chr(x[-1]), open('file').read())"
+        assert (parent.run(look), child.run(look)) == ("100 p 1 parent", "100 1 c child")
+        parent.close_session()
+        assert child.run(look) == "100 1 c child"
+        child.close_session()
+    nothing_is_left()
+
+
 # --- lives --------------------------------------------------------------------------------------
 
 
@@ -249,26 +264,33 @@ def test_what_a_fork_shares_stays_counted_when_the_parent_is_gone():
 def test_what_cannot_be_forked_is_refused_with_the_reason(code, why):
     with Family(forks=1) as parent:
         parent.run("x = 1\n" + code)
-        assert why in parent.refusal()["message"]
+        refusal = parent.refusal()
+        assert why in refusal["message"] and refusal["hint"], refusal
         assert parent.run("print(x)") == "1", "it goes on"
 
 
 def test_a_session_that_has_no_heirs_is_refused():
     with Repl() as repl:
-        assert "not opened as one that can be forked" in repl.ask("fork")["error"]["message"]
+        refusal = repl.ask("fork")["error"]
+        assert "not opened as one that can be forked" in refusal["message"] and "--forks" in refusal["hint"]
 
 
 def test_forks_are_counted():
     with Family(forks=1) as parent:
         child = parent.fork()
-        assert parent.refusal()["code"] == "limit"
-        assert "not opened as one" in child.refusal()["message"], "a fork is not forked again"
+        refusal = parent.refusal()
+        assert refusal["code"] == "limit" and "all its forks have been made" in refusal["message"]
+        assert "--forks, up to 8" in refusal["hint"]
+        refusal = child.refusal()
+        assert refusal["message"] == "the session is a fork, and cannot be forked again"
+        assert refusal["hint"] == "fork the session that it comes from once more"
 
 
 def test_after_a_reset_there_are_no_forks():
     with Family() as parent:
         assert parent.ask("reset")["session"]["state"] == "ready"
-        assert "started anew" in parent.refusal()["message"]
+        refusal = parent.refusal()
+        assert "started anew" in refusal["message"] and refusal["hint"].startswith("open a new session")
 
 
 def test_after_a_rollback_there_are_no_forks():
@@ -290,7 +312,15 @@ def test_a_workspace_that_does_not_fit_fails_the_fork_alone():
 
 def test_other_languages_are_refused():
     done = covetest.Cove()("repl", "--json", "--forks", "1", "--language", "bash", check=False)
-    assert done.returncode != 0 and "python only" in done.stdout
+    error = json.loads(done.stdout)["error"]
+    assert done.returncode == covetest.EXIT_INVALID and error["message"] == "a session of bash cannot be forked"
+    assert "only python" in error["hint"]
+
+
+def test_forks_without_json_are_refused():
+    done = covetest.Cove()("repl", "--forks", "1", check=False)
+    assert done.returncode == covetest.EXIT_INVALID and "--forks needs --json" in done.stderr
+    assert "cove repl --json --forks 2" in done.stderr
 
 
 # --- equally sealed -----------------------------------------------------------------------------
@@ -460,6 +490,7 @@ def test_an_ordinary_user_forks_where_groups_can_be_frozen(kind):
         answer = parent.ask("fork")
         if "error" in answer:
             assert answer["error"]["message"] == "this host cannot tell whether a fork is apart"
+            assert "run as root" in answer["error"]["hint"]
         else:
             assert Fork(parent, answer["session"]).run("print(x)") == "1"
         assert parent.run("print(x)") == "1"

@@ -21,7 +21,7 @@ import time
 
 SET, EXECUTE, VARIABLES, VARIABLE, COMPLETE, IS_WHOLE, ACK, SYNC = range(1, 9)
 READY, DATA, ERROR, REPLY, DONE, SYNCED = range(64, 70)
-MORE, FIRST, MAIN = 1, 2, 4
+MORE, FIRST, MAIN, LAST = 1, 2, 4, 8
 CHANNEL_FD, PROGRAM_FD = 3, 4
 HEADER = struct.Struct("<IHHII")
 FRAME_MAX = 65536
@@ -150,7 +150,7 @@ class Kernel:
         length, type, flags, generation, reserved = HEADER.unpack_from(self.rest)
         end = HEADER.size + length
         assert len(self.rest) >= end and reserved == 0
-        assert not flags & ~(MORE | FIRST | MAIN)
+        assert not flags & ~(MORE | FIRST | MAIN | LAST)
         body, self.rest = self.rest[HEADER.size:end], self.rest[end:]
         return Frame(type, flags, generation, body)
 

@@ -9,6 +9,7 @@ import pytest
 import covetest
 import kernel_driver
 import plain_kernel
+from kernel_driver import DATA, FIRST, LAST
 
 PROGRAM = plain_kernel.KERNELS / "node" / "kernel.cjs"
 COMMAND = next(shlex.split(line.partition("=")[2]) for line in PROGRAM.with_name("kernel.conf").read_text().splitlines()
@@ -213,6 +214,8 @@ def test_display(shared):
     assert answer.results == [{"image/png": PNG}, {"image/png": PNG}, {"text/html": "<i>", "text/plain": "i"},
                               {"text/plain": "[ 1 ]", "application/json": "[1]"}, {"text/plain": "'x'"}, {"text/plain": "5"}]
     assert answer.main == {"text/plain": "5"}
+    places = [frame.flags & (FIRST | LAST) for frame in answer.frames if frame.type == DATA]
+    assert places == [FIRST | LAST] * 2 + [FIRST, LAST] * 2 + [FIRST | LAST] * 2
 
 
 def test_results_are_bounded(shared):

@@ -10,7 +10,7 @@ import signal
 import pytest
 
 import covetest
-from kernel_driver import ACK, DATA, DONE, EXECUTE, FIRST, READY, SYNC, SYNCED, VARIABLES, Died, Kernel
+from kernel_driver import ACK, DATA, DONE, EXECUTE, FIRST, LAST, READY, SYNC, SYNCED, VARIABLES, Died, Kernel
 
 PROGRAM = pathlib.Path(__file__).resolve().parents[2] / "images/python/kernel.py"
 COMMAND = [os.environ.get("COVE_TEST_PYTHON", "/usr/bin/python3"), "/proc/self/fd/4"]
@@ -149,7 +149,9 @@ def test_rich_forms(kernel):
         "text/plain": "plain", "text/html": "<b>x</b>", "text/markdown": "*x*", "image/svg+xml": "<svg/>",
         "image/png": b"\x89PNG\0", "image/jpeg": b"\xff\xd8\xff", "application/json": '{"a": 1}', "text/latex": "$x$"}
     assert next(iter(answer.main)) == "text/plain"
-    assert [bool(frame.flags & FIRST) for frame in answer.frames if frame.type == DATA] == [True] + 7 * [False]
+    frames = [frame for frame in answer.frames if frame.type == DATA]
+    assert [bool(frame.flags & FIRST) for frame in frames] == [True] + 7 * [False]
+    assert [bool(frame.flags & LAST) for frame in frames] == 7 * [False] + [True]
 
 
 def test_mime_bundle(kernel):

@@ -626,6 +626,18 @@ def test_pictures_are_saved_and_never_over_another(terminal, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["plot-1.png", "plot-2.png", "plot-3.svg"]
 
 
+def test_pictures_and_values_are_shown_while_it_runs(terminal, tmp_path):
+    t = terminal(cwd=tmp_path)
+    t.run("import time, matplotlib.pyplot as plt")
+    t.send("print('one', end=''); display(6 * 7); plt.plot([1]); plt.show(); time.sleep(1000)\r")
+    t.wait_text("\none\n42\n[saved plot-1.png")
+    assert (tmp_path / "plot-1.png").read_bytes().startswith(b"\x89PNG")
+    t.send(CTRL_C)
+    t.wait_text("KeyboardInterrupt")
+    t.wait_prompt()
+    assert t.screen.text().count("\n42\n") == t.screen.text().count("plot-1.png") == 1
+
+
 def test_files_are_told_and_with_out_brought_back(terminal, tmp_path):
     t = terminal()
     assert "[files: out.csv 1.2 kB]" in t.run("_ = open('out.csv', 'w').write('x' * 1234)")

@@ -11,7 +11,7 @@ import pytest
 
 import covetest
 from covetest import PATIENCE, is_alive, kill_quietly, nothing_is_left, wait_for
-from sessions import Session
+from sessions import Session, check_execution
 
 MIB = 1 << 20
 SLACK_MS = 250  # between a time limit and the end of what ran into it
@@ -87,6 +87,38 @@ def test_results_come_in_order_and_in_their_forms(session):
     assert run["results"][0]["data"] == {"text/plain": "1"}
     assert run["results"][1]["data"] == {"text/plain": "page", "text/html": "<b>ä</b>"}
     assert run["results"][2]["data"] == {"text/plain": "'last'"}
+
+
+SHOWN = {
+    "python": ("print('first', end=''); display({'a': 1}); import time; time.sleep(1000)", "{'a': 1}"),
+    "javascript": ("display({ a: 1 }); await new Promise((r) => setTimeout(r, 1e6))", "{ a: 1 }"),
+}
+
+
+@pytest.mark.parametrize("language", SHOWN)
+def test_what_code_shows_comes_while_it_runs(open_session, language):
+    session = open_session("-l", language)
+    code, text = SHOWN[language]
+    event = session.ask("execute", code=code, stream=True)
+    assert list(event) == ["event", "session_id", "result"]
+    assert (event["event"], event["session_id"]) == ("result", session.info["id"])
+    assert event["result"]["main"] is False and event["result"]["data"]["text/plain"] == text
+    session.send("interrupt")
+    run = check_execution(session.receive(), session.info["id"])
+    assert run["state"] == "cancelled" and run["results"] == [event["result"]]
+
+
+def test_pictures_come_while_code_runs(session):
+    session.send("execute", stream=True, code="import matplotlib.pyplot as plt\n"
+                 "for i in range(2):\n    plt.plot([i]); plt.show()\n'end'")
+    events = [session.receive()["result"] for _ in range(2)]
+    assert all(event["data"]["image/png"].startswith("iVBOR") for event in events)
+    run = check_execution(session.receive(), session.info["id"])
+    assert run["results"][:2] == events and run["results"][2] == {"main": True, "data": {"text/plain": "'end'"}}
+
+
+def test_what_is_shown_makes_no_lines_unless_asked(session):
+    assert len(session.good("display(1, 2)")["results"]) == 2
 
 
 def test_binary_results_are_base64(session):

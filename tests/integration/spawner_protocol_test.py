@@ -249,7 +249,10 @@ def test_one_that_is_not_counted_has_its_limits_all_the_same(spawner, digest):
     assert len(held) == len(full) - len(counts_apart), "only what sets no limit is left out"
     stats = spawner.ask(STATS, made.sandbox).stats
     assert (stats["is_over"], stats["pids_now"]) == (0, 1)
-    assert bool(spawner.ask(FREEZE, made.sandbox).failure) == bool(counts_apart), "what would freeze it is left out, too"
+    refusal = spawner.ask(FREEZE, made.sandbox).failure
+    assert bool(refusal) == bool(counts_apart), "what would freeze it is left out, too"
+    assert not refusal or refusal[3] == "it was made as one that is never frozen"
+    assert spawner.ask(FREEZE, counted.sandbox).failure is None, "the host could"
     assert spawner.ask(DESTROY, made.sandbox).stats["is_over"]
     assert not any(path.exists() for path in held), "answered when all is gone"
     spawner.end()

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import pwd
+import select
 import shutil
 import signal
 import socket
@@ -434,6 +435,12 @@ def test_the_zygote_itself_has_no_power_over_the_host(host):
 HARMLESS = {"close", "rseq"}
 
 
+SPEAK = """
+import socket
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s: s.sendto(b"", ("127.0.0.1", 9))
+"""  # so that its network namespace is nobody else's afterwards
+
+
 class Watched:
     """One sandbox, in whose sealing one call may fail: whether it was sealed, and how."""
 
@@ -451,7 +458,7 @@ class Watched:
         session = Session(answer)
         if self.failure is None:
             assert session.frame()[0] == READY
-            with session.begin((HERE / "sealreport.py").read_text()) as output:
+            with session.begin((HERE / "sealreport.py").read_text() + SPEAK) as output:
                 assert session.finish() is None
                 self.report = json.loads(output.read())
             self.report.pop("limits")
@@ -460,6 +467,24 @@ class Watched:
             while session.frame():  # READY at most, from a sealed copy whose init did not come up
                 pass
             session.close()
+
+
+def test_to_enter_a_used_network_namespace_fails_closed(host, tmp_path):
+    tracer = failclosed_test.Tracer(tmp_path)
+    zygote = host.zygote()
+
+    def watch(number, index=-1):
+        host.destroy(host.session(zygote, open_files=99))  # which leaves one
+        return Watched(tracer, host, zygote, number, index)
+
+    usual = watch(1)
+    names = [call.name for call in usual.calls]
+    assert names.count("setns") == 1 and "ioctl" not in names
+    failed = watch(2, names.index("setns"))
+    assert failed.calls[names.index("setns")].name == "setns"
+    assert failed.failure and failed.report is None
+    assert host.session(zygote).run("print(1)") == "1\n"
+    host.end()
 
 
 def test_each_call_of_the_seal_fails_closed(host, tmp_path, is_long):
@@ -531,6 +556,86 @@ def test_siblings_share_no_file_and_no_namespace(host):
         links = [os.readlink(f"/proc/{pid}/ns/{space}") for pid in [*inits.values(), *kernels, *host.zygote_pids()]]
         assert links[0] == links[2] and links[1] == links[3], "a kernel lives where its init does"
         assert len({links[0], links[1], links[4]}) == 3, space
+    host.end()
+
+
+SO_NETNS_COOKIE = 71  # a number that, unlike an inode's, is never used again
+
+
+def network(session):
+    """Which one it is, and everything that a tenant can see of it but what is the whole machine's."""
+    return session.value("""
+import os, socket
+shown = {}
+for place, _, names in os.walk("/proc/self/net"):
+    for name in names:
+        if name not in ("sockstat", "sockstat6", "protocols", "softnet_stat", "ptype", "netlink"):
+            try: shown[name] = open(f"{place}/{name}").read()
+            except OSError as e: shown[name] = e.errno
+with socket.socket() as s: print(json.dumps([s.getsockopt(socket.SOL_SOCKET, %d, 8).hex(), shown]))""" % SO_NETNS_COOKIE)
+
+
+QUIET = {
+    "nothing": "",
+    "a server that nobody asks": "import socket; s = socket.create_server(('127.0.0.1', 5000)); s.close()",
+    "names of sockets": "import socket; s = socket.socket(socket.AF_UNIX); s.bind('\\0name')",
+    "sockets that are open to the end": "import socket; s = [socket.socket(f, k) for f in (socket.AF_INET, socket.AF_INET6)"
+                                        " for k in (socket.SOCK_STREAM, socket.SOCK_DGRAM)]; s[0].bind(('', 5001)); s[0].listen()",
+}
+LOUD = {
+    "a datagram": SPEAK,
+    "a datagram over IPv6": "import socket; socket.socket(socket.AF_INET6, socket.SOCK_DGRAM).sendto(b'1', ('::1', 9))",
+    "a connection": "import socket\nwith socket.create_server(('127.0.0.1', 5000)) as s, socket.create_connection(('127.0.0.1', 5000)) as c: s.accept()",
+    "a refused connection": "import socket; socket.socket().connect_ex(('127.0.0.1', 5000))",
+    "an address that cannot be reached": "import socket; socket.socket().connect_ex(('192.0.2.1', 80))",
+}
+
+
+@pytest.mark.parametrize("code", QUIET.values(), ids=QUIET)
+def test_a_network_in_which_nothing_happened_is_used_again(host, code):
+    zygote = host.zygote()
+    first, second = host.session(zygote), host.session(zygote)
+    fresh = network(second)
+    first.run(code)
+    which = network(first)[0]
+    host.destroy(first)
+    found = [network(host.session(zygote)) for _ in range(2)]  # one was made in advance
+    assert which != fresh[0] and [shown for _, shown in found] == [fresh[1]] * 2
+    assert which in [each for each, _ in found]
+    host.end()
+
+
+@pytest.mark.parametrize("code", LOUD.values(), ids=LOUD)
+def test_a_network_in_which_something_happened_is_nobodys_after(host, code):
+    zygote = host.zygote()
+    first, second = host.session(zygote), host.session(zygote)
+    fresh = network(second)
+    first.run(code)
+    which, shown = network(first)
+    assert shown != fresh[1], "it can be seen"
+    host.destroy(first)
+    found = [network(host.session(zygote)) for _ in range(3)]
+    assert [shown for _, shown in found] == [fresh[1]] * 3
+    assert which not in [each for each, _ in found]
+    host.end()
+
+
+def test_a_socket_that_is_still_on_its_way_keeps_its_network_to_itself(host):
+    """Sent to the host, which has not looked, it outlives its process."""
+    zygote = host.zygote()
+    first = host.session(zygote)
+    which = network(first)[0]
+    with first.begin("import socket, array\nchannel = socket.socket(fileno=3)\n"
+              "secret = socket.socket(socket.AF_UNIX); secret.bind('\\0name'); secret.listen()\n"
+              "channel.sendmsg([b''.ljust(16, b'\\0')], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [secret.fileno()]))])"):
+        assert select.select([first.channel], [], [], PATIENCE)[0]
+    assert host.ask(DESTROY, first.id).failure is None  # and the host's end of the channel stays open
+    after = [host.session(zygote) for _ in range(3)]
+    assert which not in [network(session)[0] for session in after]
+    for session in after:
+        assert session.run("import socket\ntry: socket.socket(socket.AF_UNIX).connect('\\0name')\n"
+                           "except OSError as e: print(e.errno)") == "111\n"
+    first.close()
     host.end()
 
 

@@ -26,9 +26,10 @@ static void begin_attach_in(struct world *w, bool has_execution, struct capacity
     *r = (struct world_request){.w = w};
     r->cell = (struct cell_request){.stdin_fd = -1, .timeout_ms = 1000, .output_bytes = 1000};
     const struct session_resumption resumption = {
-        .request = &r->cell, .events = &world_execution_events, .ctx = r};
+        .request = &r->cell, .events = &world_streamed_events, .ctx = r};
     record.execution.generation = KNOWN;
     record.execution.start_ns = clock_now_ns();
+    record.execution.told_results = 1;
     assert_int_equal(session_attach(&w->session, w->loop, &w->spawner, &w->template, &record,
                                     &resumption, &world_session_events, w, &err),
                      0);
@@ -110,13 +111,20 @@ static void test_attach_busy(void **state)
     assert_int_equal(write(w.cell[1], "after", 5), 5);
     world_say(&w, KERNEL_SYNCED, 0, KNOWN, "", 0);
     world_say(&w, KERNEL_ERROR, 0, KNOWN, "{}", 2);
+    world_show(&w, KERNEL_FIRST | KERNEL_LAST, KNOWN, "told before");
+    world_show(&w, KERNEL_FIRST | KERNEL_LAST, KNOWN, "new");
     world_say(&w, KERNEL_SYNCED, 0, KNOWN, "", 0); /* a host in between had asked, too */
+    world_show(&w, KERNEL_FIRST | KERNEL_LAST, KNOWN, "told before");
+    world_show(&w, KERNEL_FIRST | KERNEL_LAST, KNOWN, "new");
     world_say(&w, KERNEL_DATA, KERNEL_FIRST | KERNEL_MAIN, KNOWN, "text/plain\0002", 12);
     world_say_done(&w, KNOWN, 0);
     const struct world_ended *e = world_last_ended(&w, 1);
     assert_int_equal(e->state, EXECUTION_COMPLETED);
     assert_string_equal(e->out, "before after");
     assert_true(e->has_results);
+    assert_non_null(strstr(w.told, "=new "));
+    assert_null(strstr(strstr(w.told, "=new ") + 1, "=new "));
+    assert_null(strstr(w.told, "told before"));
     assert_true(world_is_asked(&w, SPAWN_KEEP)); /* its output is of no use any more */
     world_assert_state(&w, SESSION_READY);
     world_close(&w);

@@ -300,10 +300,40 @@ static void test_tick(void **state)
     }
 }
 
+static void test_results_are_told(void **state)
+{
+    (void)state;
+    struct world w;
+    const unsigned whole = KERNEL_FIRST | KERNEL_LAST;
+    world_open(&w);
+    w.events = &world_streamed_events;
+    uint32_t generation = world_execute(&w);
+    assert_int_equal(write(w.cell[1], "a", 1), 1);
+    world_show(&w, KERNEL_FIRST, generation, "b");
+    assert_string_equal(w.told, ""); /* it may have another form */
+    world_show(&w, KERNEL_LAST, generation, "c");
+    assert_string_equal(w.told, ">a =b |c ");
+    world_show(&w, KERNEL_FIRST, generation, "d");
+    assert_string_equal(w.told, ">a =b |c ");
+    world_show(&w, whole, generation, "e");
+    assert_string_equal(w.told, ">a =b |c =d =e ");
+    world_show(&w, 0, generation, "late"); /* and never told twice */
+    world_show(&w, whole | KERNEL_MAIN, generation, "f");
+    world_show(&w, KERNEL_FIRST, generation, "g");
+    assert_string_equal(w.told, ">a =b |c =d =e =f ");
+    assert_int_equal(write(w.cell[1], "h", 1), 1);
+    world_close_cell(&w);
+    world_say_done(&w, generation, 0);
+    assert_string_equal(w.told, ">a =b |c =d =e =f >h =g ");
+    world_last_ended(&w, 1);
+    world_close(&w);
+}
+
 int main(void)
 {
     struct check check = {.count = 0};
     signal(SIGPIPE, SIG_IGN);
+    check_one(&check, "results are told as they come, each once", test_results_are_told);
     check_one(&check, "what waits has its turn in order, up to a limit", test_queue);
     check_one(&check, "a close refuses what waits", test_queue_at_close);
     check_one(&check, "an input that was refused is closed", test_refused_input);

@@ -112,7 +112,9 @@ static const struct line_case line_cases[] = {
     {"a generation with letters", TEXT("ERROR 2 one\nhi"), false},
     {"a generation beyond 32 bits", TEXT("ERROR 2 4294967296\nhi"), false},
     {"MORE, which is the shim's to set", TEXT("DATA 2 1 3 text/plain\nhi"), false},
-    {"unknown flags", TEXT("DATA 2 1 8 text/plain\nhi"), false},
+    {"unknown flags", TEXT("DATA 2 1 16 text/plain\nhi"), false},
+    {"the last form", TEXT("DATA 2 1 14 text/plain\nhi"), true},
+    {"the last form and MORE", TEXT("DATA 2 1 9 text/plain\nhi"), false},
     {"DONE with a body", TEXT("DONE 2 1 0\nhi"), false},
     {"a code beyond 32 bits", TEXT("DONE 0 1 2147483648\n"), false},
     {"a NUL in the line", TEXT("DONE 0\0 0\n"), false},
@@ -185,10 +187,10 @@ static void test_answer(void **state)
     const char *body;
     shim_init(&s);
     begin(&s, 7);
-    assert_true(say(&s, "DATA 5 7 6 text/plain\na\nb\ncDATA 0 7 0 text/html\nERROR 2 7\n{}"));
+    assert_true(say(&s, "DATA 5 7 6 text/plain\na\nb\ncDATA 0 7 8 text/html\nERROR 2 7\n{}"));
     assert_true(say(&s, "DONE 0 7 130\n"));
     expect_frame(&s, &at, KERNEL_DATA, KERNEL_FIRST | KERNEL_MAIN, TEXT("text/plain\0a\nb\nc"));
-    expect_frame(&s, &at, KERNEL_DATA, 0, TEXT("text/html\0"));
+    expect_frame(&s, &at, KERNEL_DATA, KERNEL_LAST, TEXT("text/html\0"));
     expect_frame(&s, &at, KERNEL_ERROR, 0, TEXT("{}"));
     size_t last = at;
     expect_done(&s, &at, 130);
@@ -293,7 +295,7 @@ static void test_huge_announcement(void **state)
     assert_true(s.to_host.cap < MIB);
     s.body_left = 0; /* as if all had come */
     assert_true(say(&s, "DONE 0 1 0\n"));
-    expect_frame(&s, &at, KERNEL_DATA, KERNEL_FIRST,
+    expect_frame(&s, &at, KERNEL_DATA, KERNEL_FIRST | KERNEL_LAST,
                  TEXT("text/plain\0[more than 16 MiB of results: the rest was dropped]"));
     expect_done(&s, &at, 0);
     shim_release(&s);

@@ -63,6 +63,29 @@ static void on_ended(void *ctx, const struct execution *e)
 
 const struct execution_events world_execution_events = {.ended = on_ended};
 
+static void add_told(struct world *w, char mark, const char *data, size_t len)
+{
+    size_t at = strlen(w->told);
+    snprintf(w->told + at, sizeof(w->told) - at, "%c%.*s ", mark, (int)len, data);
+}
+
+static void on_told_output(void *ctx, enum execution_stream stream, const void *data, size_t len)
+{
+    struct world_request *r = ctx;
+    (void)stream;
+    add_told(r->w, '>', data, len);
+}
+
+static void on_told_result(void *ctx, const struct result *result)
+{
+    struct world_request *r = ctx;
+    for (size_t i = 0; i < result->count; i++)
+        add_told(r->w, i == 0 ? '=' : '|', result->forms[i].data, result->forms[i].len);
+}
+
+const struct execution_events world_streamed_events = {
+    .output = on_told_output, .result = on_told_result, .ended = on_ended};
+
 void world_on_answer(void *ctx, const char *body, size_t len, const struct error *err)
 {
     struct world *w = ctx;
@@ -83,7 +106,8 @@ void world_init(struct world *w)
                         .channel = -1,
                         .streams = {-1, -1, -1},
                         .cell = {-1, -1, -1},
-                        .given = {-1, -1}};
+                        .given = {-1, -1},
+                        .events = &world_execution_events};
     assert_int_equal(loop_open(&w->loop, &err), 0);
     loop_free(w->loop); /* the first one of a process keeps descriptors of its own */
     w->fds_before = check_count_fds();
@@ -214,6 +238,13 @@ void world_say(struct world *w, unsigned type, unsigned flags, uint32_t generati
     world_settle(w);
 }
 
+void world_show(struct world *w, unsigned flags, uint32_t generation, const char *text)
+{
+    char body[64];
+    int len = snprintf(body, sizeof(body), "text/plain%c%s", '\0', text);
+    world_say(w, KERNEL_DATA, flags, generation, body, (size_t)len);
+}
+
 void world_say_done(struct world *w, uint32_t generation, int32_t code)
 {
     world_say(w, KERNEL_DONE, 0, generation, &code, sizeof(code));
@@ -319,7 +350,7 @@ int world_try_execute(struct world *w, bool may_queue, int stdin_fd, struct erro
     *r = (struct world_request){.w = w, .who = (int)w->request_count++};
     r->cell = (struct cell_request){
         .code = "1", .code_len = 1, .stdin_fd = stdin_fd, .timeout_ms = 1000, .output_bytes = 1000};
-    return session_execute(w->session, &r->cell, may_queue, &world_execution_events, r, err);
+    return session_execute(w->session, &r->cell, may_queue, w->events, r, err);
 }
 
 /* Begins one, and answers its generation. */

@@ -42,6 +42,8 @@ struct world {
     size_t request_count;
     unsigned answers;
     struct strbuf answer;
+    const struct execution_events *events; /* of the executions that it begins */
+    char told[256]; /* what came of one while it ran, with world_streamed_events */
     struct error answer_error;
     int64_t listed_ns; /* when a folder of its workspace was changed last; 0: it is empty */
     unsigned fds_before;
@@ -50,6 +52,7 @@ struct world {
 
 extern const struct session_events world_session_events;     /* ctx: the world */
 extern const struct execution_events world_execution_events; /* ctx: a world_request */
+extern const struct execution_events world_streamed_events;  /* the same, and tells the rest */
 void world_on_answer(void *ctx, const char *body, size_t len, const struct error *err);
 
 /* --- a life ---------------------------------------------------------------------------------- */
@@ -96,6 +99,8 @@ void world_expect_start(struct world *w); /* after what is left of the old one w
 
 void world_say(struct world *w, unsigned type, unsigned flags, uint32_t generation,
                const void *body, size_t len);
+void world_show(struct world *w, unsigned flags, uint32_t generation,
+                const char *text); /* a form */
 void world_say_done(struct world *w, uint32_t generation, int32_t code);
 uint32_t world_hear(struct world *w, enum kernel_frame_type type);  /* answers its generation */
 void world_close_cell(struct world *w);                             /* the streams it was given */

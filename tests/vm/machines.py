@@ -236,6 +236,18 @@ MACHINES = (
             "run_code", "siblings", "can_be_destroyed and not waits", "never_ready")),
         Tests(ROOT, "the terminal", "repl_test.py", ("greets", "ctrl_c_interrupts")),
     )),
+    Machine("forks", checks=(
+        Tests(ROOT, "a fork and its session go on apart", "fork_test.py", (
+            "100_mb", "independently", "copied_and_then", "open_again", "comes_along")),
+        Tests(ROOT, "memory of forks is counted", "fork_test.py", ("stays_counted", "over_the_limit_of_one")),
+        Tests(ROOT, "forks are sealed, and apart", "fork_test.py", (
+            "every_layer", "nobody_writes", "seen_or_reached", "shares_memory", "taken_over")),
+        Tests(ROOT, "forks that fail, and ends", "fork_test.py", (
+            "refused_with_the_reason and threads", "does_not_fit", "after_a_reset", "closed_first", "death_of_one and parent",
+            "heir_that_is_killed", "whoever_dies")),
+        Tests(ROOT, "broods", "brood_test.py", (
+            "an_heir_becomes", "seen_to_be_apart", "no_code_runs", "outlive", "before_it_made")),
+    )),
     Machine("default", checks=(
         Doctor(ROOT, "T1", holding=(*CGROUPS, LANDLOCK, USERNS)),
         prints_one(ROOT),

@@ -1,0 +1,61 @@
+/* template.h - a named recipe for sandboxes, as people write it and the store keeps it
+ *
+ * The table below reads it from a request or from the store, and makes the schema that
+ * /openapi.json shows. What it asks for is checked against what the operator allows when it is
+ * written, and once more when a session is made from it: ceilings may have been lowered since. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "codec/params.h"
+#include "wire/spawn.h"
+
+/* What one sandbox may use; 0: the usual amount. */
+struct resource_spec {
+    uint64_t memory_bytes, disk_bytes;
+    double cpus;
+    int64_t inodes, pids, open_files;
+};
+
+enum network_policy { NETWORK_NONE, NETWORK_POLICIES };
+
+struct network_spec {
+    int policy; /* enum network_policy */
+};
+
+struct pool_spec {
+    int64_t min, max;
+};
+
+struct template_spec {
+    char *name;
+    char *description; /* NULL: none */
+    char *language;
+    char *image; /* its tag; NULL: the first that has the language */
+    struct resource_spec resources;
+    struct param_map env;
+    struct param_strings preload; /* modules that its interpreters have imported */
+    struct network_spec network;
+    struct pool_spec pool;
+    uint64_t timeout_ms;      /* of an execution that asks for no other; 0: the usual */
+    uint64_t ttl_ms, idle_ms; /* of a session; 0: the usual */
+};
+
+extern const struct param_table template_table, resource_table, network_table;
+
+/* What the operator grants: to whom asks for nothing, and at most. */
+struct template_bounds {
+    struct spawn_limits usual, most; /* lifetime_ms: of a session */
+    uint64_t timeout_ms, timeout_max_ms;
+    uint64_t idle_ms;
+};
+
+/* The limits of a sandbox: the request's where it says something, else the template's, else the
+ * usual. `over` may be NULL. A disk that nobody chose shrinks with the memory, in which files live.
+ * ERROR_INVALID names the field, the value and the ceiling. */
+MUST_CHECK int template_limits(struct spawn_limits *out, const struct template_bounds *bounds,
+                               const struct resource_spec *spec, const struct resource_spec *over,
+                               struct error *err);
+
+/* Names that people give: letters, digits, ".", "_" and "-", up to 64. */
+bool template_name_is_valid(const char *text);
+bool template_variable_is_valid(const char *text); /* a name in an environment */
