@@ -1,9 +1,10 @@
-/* fork.c - sessions that can be forked, and their forks
+/* fork.c - the fork of a session, step by step
  *
- * Such a session comes with heirs: sandboxes of their own, sealed when it was, in each of which a
- * process sleeps that has the memory of the session's interpreter (see box/seal_warm.h). To fork is
- * to let the interpreter stand still, copy its files into the heir's workspace, wake the heir,
- * which forks, and adopt what it has borne. Nothing privileged takes part in it.
+ * A session that can be forked comes with heirs (family.c): sandboxes of their own, sealed when it
+ * was, in each of which a process sleeps that has the memory of the session's interpreter (see
+ * box/seal_warm.h). To fork is to let the interpreter stand still, copy its files into the heir's
+ * workspace, wake the heir, which forks, and adopt what it has borne. Nothing privileged takes part
+ * in it.
  *
  * Interpreter and heir are the tenant's: what they say is content. That the heir is gone when its
  * fork is used is the word of the heir's init, and that the fork has a memory of its own is the
@@ -25,206 +26,6 @@
 void fork_init(struct session *s)
 {
     s->fork.gate_fd = s->fork.heir_fd = s->family.gate_fd = -1;
-}
-
-static void destroy_one(struct session *s, uint64_t *sandbox)
-{
-    struct spawn_message m = {.verb = SPAWN_DESTROY, .sandbox = *sandbox};
-    if (*sandbox)
-        spawner_client_ask(s->spawner, &m, NULL, NULL);
-    *sandbox = 0;
-}
-
-static void close_fd(int *fd)
-{
-    scoped_close_fd(fd);
-    *fd = -1;
-}
-
-/* --- the family ------------------------------------------------------------------------------ */
-
-static void drop_heir(struct heir *h)
-{
-    destroy_one(h->session, &h->sandbox);
-    close_fd(&h->control_fd);
-    close_fd(&h->channel_fd);
-    h->is_sealed = false;
-    if (!h->is_asked)
-        capacity_give(&h->seat);
-}
-
-void fork_end_family(struct session *s, const char *why)
-{
-    struct family *f = &s->family;
-    for (size_t i = 0; i < f->count; i++)
-        drop_heir(&f->heirs[i]);
-    if (f->count > 0 && !f->why_none)
-        f->why_none = why;
-    destroy_one(s, &f->brood);
-    close_fd(&f->gate_fd); /* whoever stood there is gone */
-}
-
-bool fork_is_owed(const struct session *s)
-{
-    bool is_owed = s->family.is_asking || s->fork.is_looking;
-    for (size_t i = 0; i < s->family.count; i++)
-        is_owed |= s->family.heirs[i].is_asked;
-    return is_owed;
-}
-
-/* The interpreter begins to run when the brood has ended: nothing that is in the making shares its
- * memory then. */
-static void end_brood_if_done(struct session *s)
-{
-    struct family *f = &s->family;
-    if (!f->brood || !s->is_sealed)
-        return;
-    for (size_t i = 0; i < f->count; i++) {
-        if (f->heirs[i].is_asked || (f->heirs[i].sandbox && !f->heirs[i].is_sealed))
-            return;
-    }
-    destroy_one(s, &f->brood);
-}
-
-static void on_heir(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
-{
-    (void)err;
-    struct heir *h = ctx;
-    struct session *s = h->session;
-    h->is_asked = false;
-    if (m) {
-        h->sandbox = m->sandbox;
-        h->control_fd = take_fd(&fds[0]);
-        h->channel_fd = take_fd(&fds[1]);
-    }
-    if (!m || session_is_ending(s) || s->family.why_none)
-        drop_heir(h);
-    end_brood_if_done(s);
-    session_destroy_if_due(s);
-}
-
-static void ask_all(struct session *s)
-{
-    struct family *f = &s->family;
-    struct spawn_message m = {.verb = SPAWN_CREATE};
-    session_fill_create(s->template, &m);
-    m.create.zygote = f->brood;
-    session_ask_create(s, f->brood);
-    for (size_t i = 0; i < f->count; i++) {
-        f->heirs[i].is_asked = true;
-        struct spawn_message each = m;
-        spawner_client_ask(s->spawner, &each, on_heir, &f->heirs[i]);
-    }
-}
-
-static void on_brood(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
-{
-    (void)fds;
-    struct session *s = ctx;
-    s->family.is_asking = s->is_creating = false;
-    if (m)
-        s->family.brood = m->sandbox;
-    if (session_is_ending(s)) {
-        destroy_one(s, &s->family.brood);
-        session_destroy_if_due(s);
-    } else if (!m) {
-        session_fail(s, err);
-    }
-}
-
-static int take_seats(struct session *s, struct error *err)
-{
-    const struct session_template *t = s->template;
-    struct family *f = &s->family;
-    size_t wanted = MIN(t->forks, (size_t)SESSION_FORKS_MAX);
-    for (; f->count < wanted; f->count++) {
-        struct heir *h = &f->heirs[f->count];
-        *h = (struct heir){.session = s, .control_fd = -1, .channel_fd = -1};
-        if (capacity_take(t->capacity, &h->seat, &t->limits, err) < 0)
-            return -1; /* the others are given back with the session */
-    }
-    return 0;
-}
-
-int fork_begin_family(struct session *s, struct error *err)
-{
-    if (take_seats(s, err) < 0)
-        return -1;
-    struct spawn_message m = {.verb = SPAWN_BROOD, .brood = {.zygote = s->template->zygote}};
-    s->is_creating = s->family.is_asking = true;
-    spawner_client_ask(s->spawner, &m, on_brood, s);
-    return 0;
-}
-
-static void on_brood_event(struct session *s, const struct spawn_message *m)
-{
-    struct error err;
-    bool is_sealed = m->verb == SPAWN_SEALED && !(m->flags & SPAWN_FAILED);
-    if (is_sealed) {
-        ask_all(s);
-        return;
-    }
-    s->family.brood = 0;
-    if (s->sandbox || s->is_creating)
-        return; /* it has done its part, or the sandboxes tell what became of them */
-    if (m->flags & SPAWN_FAILED)
-        spawner_client_explain(s->spawner, m, &err);
-    else
-        error_set(&err, ERROR_UNAVAILABLE, "the warm interpreter has ended");
-    session_fail(s, &err);
-}
-
-static void on_heir_event(struct heir *h, const struct spawn_message *m)
-{
-    if (m->verb == SPAWN_SEALED && !(m->flags & SPAWN_FAILED)) {
-        h->is_sealed = true;
-        capacity_settle(&h->seat);
-        h->layers = m->sealed.layers;
-        return;
-    }
-    if (m->verb == SPAWN_SEALED)
-        h->sandbox = 0; /* the spawner removes it by itself */
-    drop_heir(h);
-}
-
-void fork_on_event(struct session *s, const struct spawn_message *m)
-{
-    struct family *f = &s->family;
-    if (f->brood && m->sandbox == f->brood)
-        on_brood_event(s, m);
-    for (size_t i = 0; i < f->count; i++) {
-        if (f->heirs[i].sandbox && m->sandbox == f->heirs[i].sandbox)
-            on_heir_event(&f->heirs[i], m);
-    }
-    end_brood_if_done(s);
-}
-
-static struct heir *find_heir(struct session *s, struct error *err)
-{
-    struct family *f = &s->family;
-    if (s->template->forks == 0) {
-        error_set(err, ERROR_UNAVAILABLE, "the session was not opened as one that can be forked");
-        error_hint(err, "say how many forks it can have when it is opened, with --forks; only "
-                        "python sessions can have any");
-        return NULL;
-    }
-    if (f->count == 0) {
-        error_set(err, ERROR_UNAVAILABLE, "the session is a fork, and cannot be forked again");
-        error_hint(err, "fork the session that it comes from once more");
-        return NULL;
-    }
-    for (size_t i = 0; i < f->count; i++) {
-        if (f->heirs[i].is_sealed)
-            return &f->heirs[i];
-    }
-    error_set(err, f->why_none ? ERROR_UNAVAILABLE : ERROR_LIMIT,
-              "the session cannot be forked: %s",
-              f->why_none ? f->why_none : "all its forks have been made");
-    error_hint(err,
-               f->why_none ? "open a new session, and fork it before a reset or a rollback"
-                           : "open the next session with more of them: --forks, up to %d",
-               SESSION_FORKS_MAX);
-    return NULL;
 }
 
 /* --- ends ------------------------------------------------------------------------------------ */
@@ -267,7 +68,8 @@ static void let_parent_go(struct session *child)
 static void drop_heir_channel(struct session *child)
 {
     loop_watch_free(take_ptr(&child->fork.heir_watch));
-    close_fd(&child->fork.heir_fd);
+    scoped_close_fd(&child->fork.heir_fd);
+    child->fork.heir_fd = -1;
 }
 
 void fork_release(struct session *s)
@@ -309,12 +111,7 @@ void fork_forget(struct session *s)
 {
     forget_child(s);
     fork_release(s);
-    s->family.brood = 0; /* there may be no spawner to ask */
-    for (size_t i = 0; i < s->family.count; i++) {
-        s->family.heirs[i].sandbox = 0;
-        s->family.heirs[i].is_asked = false;
-    }
-    fork_end_family(s, "the session is over");
+    family_forget(s);
 }
 
 static void on_late(void *ctx)
@@ -576,7 +373,7 @@ static int begin(struct session *parent, struct session *child, struct error *er
 int session_fork(struct session *parent, struct session **out, const struct session_events *events,
                  void *ctx, struct error *err)
 {
-    struct heir *h = find_heir(parent, err);
+    struct heir *h = family_find_heir(parent, err);
     if (!h)
         return -1;
     if (parent->family.is_packing)

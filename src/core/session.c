@@ -116,9 +116,9 @@ static void on_nothing_left(void *ctx)
 
 void session_destroy(struct session *s)
 {
-    fork_end_family(s, "the session is over");
+    family_end(s, "the session is over");
     fork_release(s);
-    if (s->has_destroyed || s->is_creating || fork_is_owed(s))
+    if (s->has_destroyed || s->is_creating || family_is_owed(s) || s->fork.is_looking)
         return;
     s->has_destroyed = true;
     if (!s->sandbox) { /* not now: whoever closes it may be told something by us just then */
@@ -254,7 +254,7 @@ void session_on_event(struct session *s, const struct spawn_message *m)
         if (s->info.state != SESSION_TERMINATED) { /* nor will a destroy be answered any more */
             s->has_destroyed = true;
             s->is_creating = false;
-            fork_end_family(s, "the spawner is gone");
+            family_end(s, "the spawner is gone");
             error_set(&s->info.error, ERROR_UNAVAILABLE, "the spawner is gone");
             session_end(s, &s->before);
         }
@@ -264,7 +264,7 @@ void session_on_event(struct session *s, const struct spawn_message *m)
         on_sealed(s, m);
     else if (s->sandbox != 0 && m->sandbox == s->sandbox && m->verb == SPAWN_EXITED)
         on_over(s, m);
-    fork_on_event(s, m);
+    family_on_event(s, m);
 }
 
 /* --- life ------------------------------------------------------------------------------------ */
@@ -311,7 +311,7 @@ int session_open(struct session **out, struct loop *loop, struct spawner_client 
     bool is_family = template->forks > 0 && template->zygote;
     if (id_make(ID_SESSION, s->info.id, err) < 0 ||
         capacity_take(template->capacity, &s->seat, &template->limits, err) < 0 ||
-        (is_family && fork_begin_family(s, err) < 0)) {
+        (is_family && family_begin(s, err) < 0)) {
         session_free(s);
         return -1;
     }

@@ -1,5 +1,5 @@
-/* session_inside.h - a session as its own parts see it: session*.c, checkpoint.c, attach.c and
- * fork.c, nobody else */
+/* session_inside.h - a session as its own parts see it: session*.c, attach.c,
+ * checkpoint.c, family.c and fork.c, nobody else */
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
@@ -252,15 +252,21 @@ bool attach_on_frame(struct session *s, const struct frame_message *m);
 bool attach_on_guest(struct session *s, struct guest_message *m);
 void attach_free(struct session *s);
 
-/* --- fork.c ----------------------------------------------------------------------------------- */
-
-void fork_init(struct session *s);
+/* --- family.c ------------------------------------------------------------------------------------
+ */
 
 /* Instead of session_ask_create(). ERROR_LIMIT: there is no room for its heirs. */
-MUST_CHECK int fork_begin_family(struct session *s, struct error *err);
-bool fork_is_owed(const struct session *s); /* the spawner will call back for its family */
-void fork_end_family(struct session *s, const char *why); /* no heirs from now on */
-void fork_on_event(struct session *s, const struct spawn_message *m);
+MUST_CHECK int family_begin(struct session *s, struct error *err);
+bool family_is_owed(const struct session *s);        /* the spawner will call back for it */
+void family_end(struct session *s, const char *why); /* no heirs from now on */
+void family_forget(struct session *s);               /* the same, and nobody is asked */
+void family_on_event(struct session *s, const struct spawn_message *m);
+struct heir *family_find_heir(struct session *s, struct error *err); /* NULL: there is none */
+
+/* --- fork.c --------------------------------------------------------------------------------------
+ */
+
+void fork_init(struct session *s);
 bool fork_on_guest(struct session *s, const struct guest_message *m); /* as checkpoint_on_guest() */
 bool fork_on_ready(struct session *s);
 void fork_release(struct session *s); /* of a fork: what it was made with */

@@ -43,6 +43,6 @@ void session_get_record(const struct session *s, struct session_record *out)
 void session_detach(struct session *s, struct session_record *out)
 {
     session_get_record(s, out);
-    fork_end_family(s, "the session has another host"); /* who knows nothing of them */
+    family_end(s, "the session has another host"); /* who knows nothing of them */
     session_free(s);
 }

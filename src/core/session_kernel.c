@@ -14,7 +14,7 @@
 
 void session_drop_kernel(struct session *s)
 {
-    fork_end_family(s, "its interpreter was lost, or started anew, since it was opened");
+    family_end(s, "its interpreter was lost, or started anew, since it was opened");
     kernel_free(take_ptr(&s->kernel));
     stdio_free(take_ptr(&s->startup));
     s->is_syncing = false; /* the next one is ours from its first frame on */
