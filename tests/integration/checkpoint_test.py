@@ -34,7 +34,7 @@ class Repl:
 
     def run(self, code, **more):
         """What the code prints; it must end well."""
-        done = self.ask("execute", code=code, **more)
+        done = self.ask("execute", **{"code": code, "timeout": covetest.PATIENCE, **more})
         assert done.get("state") == "completed", done
         return done["stdout"].strip()
 
