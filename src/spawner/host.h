@@ -31,6 +31,7 @@ struct host_options {
     uint64_t max_pids;
     uint64_t max_open_files;
     uint64_t max_lifetime_ms;
+    uint64_t seal_limit_ms;
 };
 
 struct host {

@@ -22,8 +22,6 @@
 #include "wire/guest.h"
 #include "wire/zygote.h"
 
-#define SEAL_LIMIT_NS (10 * 1000000000ll)
-
 #define CGROUP_LAYERS (LAYER_BIT(CG_MEMORY) | LAYER_BIT(CG_PIDS) | LAYER_BIT(CG_CPU))
 
 static int fail(struct spawn_failure *failure, enum error_code code, int sys_errno, int layer,
@@ -301,7 +299,7 @@ static void begin_life(struct sandbox *sb, struct host *host)
     int64_t now = clock_now_ns();
     sb->id = host->next_id++;
     sb->deadline_ns = now + (int64_t)sb->plan.limits.lifetime_ms * 1000000;
-    sb->seal_deadline_ns = now + SEAL_LIMIT_NS;
+    sb->seal_deadline_ns = now + sb->seal_limit_ns;
 }
 
 static int create(struct sandbox **out, struct host *host, const struct spawn_create *r,
@@ -313,6 +311,7 @@ static int create(struct sandbox **out, struct host *host, const struct spawn_cr
         return -1;
     struct sandbox *sb = xcalloc(1, sizeof(*sb));
     sb->shell = shell;
+    sb->seal_limit_ns = (int64_t)host->options->seal_limit_ms * 1000000;
     sb->control_fd = sb->channel_fd = sb->child.pid_fd = sb->child.report_fd = -1;
     sb->plan.entry.into_fd = -1;
     sb->plan.control_fd = sb->plan.channel_fd = sb->root.image_fd = sb->root.storage_fd = -1;
@@ -396,7 +395,7 @@ void sandbox_end(struct sandbox *sb)
     keep_net(sb);
     sandbox_kill(sb);
     if (is_unknown(sb)) /* a spare had no deadline yet */
-        sb->seal_deadline_ns = clock_now_ns() + SEAL_LIMIT_NS;
+        sb->seal_deadline_ns = clock_now_ns() + sb->seal_limit_ns;
     leave_sealing(sb, SANDBOX_ENDING);
 }
 

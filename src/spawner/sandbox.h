@@ -48,6 +48,7 @@ struct sandbox {
     int control_fd; /* the host's end: goes to the client, and a copy stays */
     int channel_fd; /* the host's end of the channel to a kernel; goes to the client */
     int64_t deadline_ns;
+    int64_t seal_limit_ns;
     int64_t seal_deadline_ns; /* for the zygote that makes it */
     bool is_late;             /* that is over, whatever is heard from it now */
     bool lifetime_over;

@@ -23,6 +23,8 @@ UP, DOWN, LEFT, RIGHT = "\033[A", "\033[B", "\033[D", "\033[C"
 CTRL_A, CTRL_C, CTRL_D, CTRL_R, CTRL_Z = "\x01", "\x03", "\x04", "\x12", "\x1a"
 ALT_ENTER, PASTE, PASTE_END = "\033\r", "\033[200~", "\033[201~"
 
+SEQUENCE = re.compile(r"\033\[([?0-9;]*)([A-Za-z])|\033\][^\a]*\a")
+
 
 def nothing_is_left():
     wait_for(lambda: not covetest.sandbox_groups(), "no cgroup of a sandbox")
@@ -43,18 +45,19 @@ class Screen:
         data = self.rest + data
         text = data.decode("utf-8", "ignore") if not self._is_cut(data) else data[:-self._is_cut(data)].decode()
         self.rest = data[len(text.encode()):]
-        while text:
-            found = re.match(r"\033\[([?0-9;]*)([A-Za-z])|\033\][^\a]*\a", text)
-            if not found and text[0] == "\033" and len(text) < 20:
-                self.rest = text.encode() + self.rest
+        at = 0
+        while at < len(text):
+            found = SEQUENCE.match(text, at) if text[at] == "\033" else None
+            if not found and text[at] == "\033" and len(text) - at < 20:
+                self.rest = text[at:].encode() + self.rest
                 return
             if found:
                 if found[2]:
                     self.sequence(found[1], found[2])
-                text = text[found.end():]
+                at = found.end()
             else:
-                self.character(text[0])
-                text = text[1:]
+                self.character(text[at])
+                at += 1
 
     @staticmethod
     def _is_cut(data):
@@ -86,7 +89,7 @@ class Screen:
             del self.line()[self.column:]
         elif final == "J":
             if numbers == "2":
-                self.gone += self.lines
+                self.gone += map(self.joined, self.lines)
                 self.lines = [[]]
             else:
                 del self.line()[self.column:]
@@ -100,7 +103,7 @@ class Screen:
         elif char == "\n":
             self.row += 1
             if self.row == self.rows:
-                self.gone.append(self.lines.pop(0) if self.lines else [])
+                self.gone.append(self.joined(self.lines.pop(0)) if self.lines else "")
                 self.row -= 1
         elif char >= " ":
             self.put(char)
@@ -120,8 +123,12 @@ class Screen:
         if self.column == self.columns:
             self.column, self.pending = self.column - 1, True
 
+    @staticmethod
+    def joined(line):
+        return "".join(line).rstrip()
+
     def text(self):
-        return "\n".join("".join(line).rstrip() for line in self.gone + self.lines).rstrip("\n")
+        return "\n".join([*self.gone, *map(self.joined, self.lines)]).rstrip("\n")
 
     def before_cursor(self):
         return "".join(self.line()[:self.column])
@@ -159,13 +166,17 @@ class Terminal:
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def read(self, seconds=0.005):
-        if select.select([self.master], [], [], seconds)[0]:
+        """All that is there within that time, or as much of a flood as a look is worth."""
+        for _ in range(16):
+            if not select.select([self.master], [], [], seconds)[0]:
+                return
             try:
                 data = os.read(self.master, 65536)
             except OSError:
                 return
             self.raw += data
             self.screen.feed(data)
+            seconds = 0
 
     def wait(self, condition, what):
         def look():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs in the machine, as root: does the checks of one machine and prints a line for each.
+"""Runs in the machine, as root: does the checks of the machines that it is and prints a line for each.
 
 Nothing but this program runs there, so that whatever is new after a run was left behind by it.
 """
@@ -313,9 +313,8 @@ def perform(run, check):
 
 
 def main():
-    machine = next(m for m in machines.MACHINES if m.name == sys.argv[1])
     failed = 0
-    for check in machine.checks:
+    for machine, check in ((m, check) for m in machines.MACHINES if m.name in sys.argv[1:] for check in m.checks):
         run, describe = KINDS[type(check)]
         begin = time.monotonic()
         problem = perform(run, check)
