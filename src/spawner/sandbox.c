@@ -5,6 +5,7 @@
 #include "spawner/sandbox.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -414,6 +415,14 @@ static bool is_end(int error)
     return error == EPIPE || error == ECONNRESET || error == ESRCH || error == ENOENT;
 }
 
+/* One that has ended belongs to root, in the eyes of an ordinary user: to him its files are simply
+ * closed. One that lives waits for our answer, and says nothing. */
+static bool has_more_to_say(const struct sandbox *sb)
+{
+    struct pollfd p = {.fd = sb->child.report_fd, .events = POLLIN};
+    return poll(&p, 1, 0) > 0;
+}
+
 int sandbox_on_report(struct sandbox *sb, struct spawn_failure *failure)
 {
     struct seal_report report;
@@ -428,7 +437,8 @@ int sandbox_on_report(struct sandbox *sb, struct spawn_failure *failure)
     if (n == sizeof(report) && report.event == SEAL_BORN)
         return 0;
     if (n == sizeof(report) && report.event == SEAL_MAP_ME) {
-        if (seal_map_ids(&sb->child, &sb->plan, &err) == 0 || is_end(err.sys_errno))
+        if (seal_map_ids(&sb->child, &sb->plan, &err) == 0 || is_end(err.sys_errno) ||
+            has_more_to_say(sb))
             return 0; /* one that ended meanwhile has said why, in the next report */
         leave_sealing(sb, SANDBOX_ENDING);
         return fail(failure, ERROR_ISOLATION, err.sys_errno, LAYER_USER_NS, err.msg);

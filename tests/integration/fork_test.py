@@ -14,7 +14,9 @@ import covetest
 from checkpoint_test import Repl
 from covetest import nothing_is_left, wait_for
 
-pytestmark = pytest.mark.skipif(not (covetest.BUILD / "cove_zygote.so").exists(), reason="this build has no zygote")
+WHY_NOT = ("this build has no zygote" if not (covetest.BUILD / "cove_zygote.so").exists() else
+           "forks need groups that can be frozen, and so root" if not covetest.IS_ROOT else "")
+pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 needs_root = pytest.mark.skipif(not covetest.IS_ROOT, reason="looks at groups and uids of the root spawner")
 
 
