@@ -32,6 +32,11 @@ def take_baseline(bench) -> Baseline:
                     bench.cove.children)
 
 
+def host_words(bench) -> list[str]:
+    """What names a place of the host: where Cove and its images are, and where a group stands."""
+    return [str(bench.cove.program.parent), str(harness.PROGRAMS.parents[2]), "/var/lib/cove", "/sys/fs/cgroup/"]
+
+
 def check_host(bench, base: Baseline, run=None, flat=True) -> None:
     secrets = [bench.doors.secret, bench.doors.env_secret]
     peak = PEAK_LIMIT_KB if flat and not bench.is_asan else None
@@ -212,6 +217,45 @@ def test_C101_secrets_stay_out_of_titles_and_environments(bench):
     assert secret.encode() not in titles, "a variable's value shows in a process title"
     assert bench.doors.env_secret.encode() not in environments, "the host's environment is inside"
     check_host(bench, base)
+
+
+# Each in its own way a text of an interpreter, a library or Cove itself.
+ERRORS = {
+    "python": ["1/0", "import nothing", "open('/etc/shadow')", "def f(: pass", "raise SystemExit(3)", "bytearray(10**12)",
+               "import ctypes; ctypes.CDLL('nothing.so')", "import numpy; numpy.load('nothing')",
+               "import subprocess; subprocess.run(['nothing'])", "import traceback; traceback.print_stack(); print(__file__)",
+               "import sqlite3; sqlite3.connect('/nothing/x')", "import sys; sys.setrecursionlimit(10**6)\ndef f(): f()\nf()",
+               "import os; os.kill(os.getpid(), 11)", "import faulthandler, os; faulthandler.enable(); os.abort()",
+               "while True: pass", "import multiprocessing as m; m.Process(target=lambda: 1/0).start()"],
+    "javascript": ["null.x", "require('nothing')", "await import('/nothing.mjs')", "syntax error", "process.exit(3)",
+                   "require('fs').readFileSync('/nothing')", "new Array(-1)", "console.log(__filename, new Error().stack)"],
+    "bash": ["nothing", "cat /nothing", "((", "exit 3", "source nothing", "kill -11 $$", "caller; echo $0 $BASH_SOURCE"],
+}
+
+
+@pytest.mark.parametrize("language", ERRORS)
+def test_C100_no_error_names_a_place_of_the_host(bench, language):
+    base, words = take_baseline(bench), [word.encode() for word in host_words(bench)]
+    for code in ERRORS[language]:
+        for form in (["--json"], []):
+            argv = [*bench.cove.mode.prefix(), str(bench.cove.program), "run", *form, "-l", language, "--timeout", "2", "-c", code]
+            run = bench.cove.start(argv).finish(30)
+            assert not run.hung, code
+            said = run.stdout + run.stderr
+            told = [word for word in words if word in said]
+            assert not told, f"{code}: {told} in {said[-500:]!r}"
+    check_host(bench, base)
+
+
+def test_A45_crashes_do_not_flood_the_log_of_the_kernel(bench):
+    """It takes ten lines of a kind in five seconds, whoever makes it."""
+    base, log = take_baseline(bench), host.KernelLog()
+    run = bench.cove.run("core.c", args=("1000",), options=limits(timeout=60), limit=90)
+    assert run.document["state"] == "completed", run.describe()
+    check_host(bench, base, run)
+    lines = [line for line in log.read() if b"segfault" in line or b"probe[" in line]
+    assert len(lines) <= 10 * (2 + run.wall / 5) * 3, f"{len(lines)} lines of a thousand crashes in {run.wall:.1f} s"
+    assert sum(map(len, lines)) < 64 << 10
 
 
 def test_killed_cove_takes_its_sandbox_along(bench):
