@@ -247,6 +247,48 @@ def test_C100_no_error_names_a_place_of_the_host(bench, language):
     check_host(bench, base)
 
 
+@pytest.fixture
+def own_image(bench):
+    """-> a data directory with a copy of an image, and the copy's root; made of links to files that nobody writes"""
+    store, images = bench.doors.tmp / "store", Path("/var/lib/cove/images")
+    digest = (images / "tags" / "bash").read_text().strip()
+    (store / "images" / "tags").mkdir(parents=True)
+    shutil.copytree(images / digest, store / "images" / digest, symlinks=True, copy_function=os.link)
+    shutil.copy2(images / "tags" / "bash", store / "images" / "tags" / "bash")
+    bench.doors.tmp.chmod(0o755)
+    yield store, store / "images" / digest / "rootfs"
+    shutil.rmtree(store)
+
+
+def run_in(bench, store) -> harness.Run:
+    argv = [*bench.cove.mode.prefix(), str(bench.cove.program), "run", "--data-dir", str(store), "--json", "-l", "bash",
+            "-c", "touch /tmp/x x; echo ran"]
+    run = bench.cove.start(argv).finish(30)
+    assert not run.hung, run.describe()
+    return run
+
+
+def test_B75_the_copy_of_an_image_runs(bench, own_image):
+    assert run_in(bench, own_image[0]).document["stdout"] == "ran\n"
+
+
+@pytest.mark.parametrize("place", ["proc", "dev", "tmp", "workspace", "data", "mnt/data"])
+@pytest.mark.parametrize("target", ["outside", "inside", "itself"])
+def test_B75_links_in_an_image_lead_no_mount_astray(bench, own_image, place, target):
+    """An image whose mount points are links: none is followed, neither out of it nor within."""
+    store, root = own_image
+    canary, point = store / "canary", root / place
+    canary.mkdir()
+    (canary / "file").write_text("kept")
+    shutil.rmtree(point)
+    point.symlink_to({"outside": canary, "inside": "/etc", "itself": point.name}[target])
+    mounts, etc = host.mounts(), sorted(os.listdir(root / "etc"))
+    run = run_in(bench, store)
+    assert run.exit_code == 71 and b"ran" not in run.stdout, run.describe()
+    assert os.listdir(canary) == ["file"] and sorted(os.listdir(root / "etc")) == etc
+    assert host.mounts() == mounts
+
+
 def test_A45_crashes_do_not_flood_the_log_of_the_kernel(bench):
     """It takes ten lines of a kind in five seconds, whoever makes it."""
     base, log = take_baseline(bench), host.KernelLog()
