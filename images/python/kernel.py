@@ -910,6 +910,9 @@ def json_of(value):
 # --- help while typing ----------------------------------------------------------------------------
 
 
+KEYS_MAX = 10_000
+
+
 def static_attribute(value, name):
     """An attribute that can be had without running anything, or LookupError."""
     if isinstance(value, Module):
@@ -926,25 +929,80 @@ def static_attribute(value, name):
     raise LookupError(name)
 
 
+def static_value(namespace, path):
+    """What a dotted path means, or an error when finding out would run something."""
+    value = namespace[path[0]] if path[0] in namespace else BUILTINS[path[0]]
+    for name in path[1:]:
+        value = static_attribute(value, name)
+    return value
+
+
 def attributes(namespace, path):
-    """The names below a dotted path; none when finding out would run something."""
     try:
-        value = namespace[path[0]] if path[0] in namespace else BUILTINS[path[0]]
-        for name in path[1:]:
-            value = static_attribute(value, name)
-        return dir(value)
+        return dir(static_value(namespace, path))
     except BaseException:
         return []
+
+
+def keys(namespace, path):
+    """Those of a plain dictionary that can be written as they are."""
+    try:
+        value = static_value(namespace, path)
+        some = [key for key, _ in zip(value, range(KEYS_MAX))] if type(value) is dict else []
+        return [key for key in some if type(key) is str and key.isprintable() and not {"'", '"', "\\"} & {*key}]
+    except BaseException:
+        return []
+
+
+def module_names():
+    """What could be imported, by the names of files."""
+    names = set(sys.stdlib_module_names)
+    for folder in {"/workspace", *own_path}:
+        try:
+            names.update(name.partition(".")[0] for name in os.listdir(folder)[:KEYS_MAX] if not name.endswith(".dist-info"))
+        except OSError:
+            pass
+    return [name for name in names if name.isidentifier()]
+
+
+def open_quote(line):
+    """Where the string begins that the end of the line is in; None: it is in code, -1: in a comment."""
+    quote, at, is_escaped = None, None, False
+    for place, char in enumerate(line):
+        if quote:
+            if char == quote and not is_escaped:
+                quote = at = None
+            is_escaped = char == "\\" and not is_escaped
+        elif char == "#":
+            return -1
+        elif char in "'\"":
+            quote, at, is_escaped = char, place, False
+    return at
+
+
+def name_start(text):
+    """Where the dotted name begins that the text ends with."""
+    start = len(text)
+    while start and (text[start - 1].isidentifier() or text[start - 1].isdigit() or text[start - 1] == "."):
+        start -= 1
+    return start
 
 
 def completions(namespace, code, cursor):
     """Names that go on from the cursor, and which part of the code they replace."""
     head = code[:cursor]
-    start = len(head)
-    while start and (head[start - 1].isidentifier() or head[start - 1].isdigit() or head[start - 1] == "."):
-        start -= 1
-    *path, prefix = head[start:].split(".")
-    names = attributes(namespace, path) if path else [*namespace, *BUILTINS, *import_own("keyword").kwlist]
+    line = head.rpartition("\n")[2]
+    *path, prefix = head[name_start(head):].split(".")
+    quote = open_quote(line)
+    if quote is not None:  # in a string nothing is a name, but it may be a key
+        before = line[:max(quote, 0)]
+        is_key = before.endswith("[")
+        names = keys(namespace, before[name_start(before[:-1]):-1].split(".")) if is_key else []
+        prefix = line[quote + 1:]
+    elif not path and line[:len(line) - len(prefix)].split() in (["import"], ["from"]):
+        names = module_names()
+    else:
+        names = attributes(namespace, path) if path else [*namespace, *BUILTINS, *import_own("keyword").kwlist]
     names = {exact(name) for name in names if isinstance(name, str)}
     matches = sorted(name for name in names if name.startswith(prefix) and (prefix or name[:1] != "_"))
     return {"matches": matches[:MATCHES_MAX], "start": cursor - len(prefix), "end": cursor}

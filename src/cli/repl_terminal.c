@@ -25,8 +25,8 @@
 
 static const struct repl_language languages[] = {
     {"python", "Python", ">>> ", "... ", {"exit", "exit()", "quit", "quit()"}},
-    {"javascript", "JavaScript", "> ", "... ", {".exit"}},
-    {"typescript", "TypeScript", "> ", "... ", {".exit"}},
+    {"javascript", "JavaScript", "> ", "... ", {".exit", "exit"}},
+    {"typescript", "TypeScript", "> ", "... ", {".exit", "exit"}},
     {"bash", "bash", "$ ", "... ", {"exit", "logout"}},
 };
 static const struct repl_language other_language = {"", "", "> ", "... ", {"exit"}};

@@ -163,3 +163,23 @@ def shared_files(users: set[int]) -> set[str]:
     for path, names, leaves in os.walk(STATE_DIR):
         found.update(os.path.join(path, name) for name in names + leaves if name not in STATE_FILES)
     return found
+
+
+class KernelLog:
+    """What the kernel logs from now on."""
+
+    def __init__(self):
+        self.fd = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        os.lseek(self.fd, 0, os.SEEK_END)
+
+    def read(self) -> list[bytes]:
+        """The lines since; what was overwritten meanwhile counts as one."""
+        lines = []
+        while True:
+            try:
+                lines.append(os.read(self.fd, 16384))
+            except BlockingIOError:
+                os.close(self.fd)
+                return lines
+            except BrokenPipeError:
+                lines.append(b"")

@@ -32,6 +32,11 @@ def take_baseline(bench) -> Baseline:
                     bench.cove.children)
 
 
+def host_words(bench) -> list[str]:
+    """What names a place of the host: where Cove and its images are, and where a group stands."""
+    return [str(bench.cove.program.parent), str(harness.PROGRAMS.parents[2]), "/var/lib/cove", "/sys/fs/cgroup/"]
+
+
 def check_host(bench, base: Baseline, run=None, flat=True) -> None:
     secrets = [bench.doors.secret, bench.doors.env_secret]
     peak = PEAK_LIMIT_KB if flat and not bench.is_asan else None
@@ -212,6 +217,89 @@ def test_C101_secrets_stay_out_of_titles_and_environments(bench):
     assert secret.encode() not in titles, "a variable's value shows in a process title"
     assert bench.doors.env_secret.encode() not in environments, "the host's environment is inside"
     check_host(bench, base)
+
+
+# Each in its own way a text of an interpreter, a library or Cove itself.
+ERRORS = {
+    "python": ["1/0", "import nothing", "open('/etc/shadow')", "def f(: pass", "raise SystemExit(3)", "bytearray(10**12)",
+               "import ctypes; ctypes.CDLL('nothing.so')", "import numpy; numpy.load('nothing')",
+               "import subprocess; subprocess.run(['nothing'])", "import traceback; traceback.print_stack(); print(__file__)",
+               "import sqlite3; sqlite3.connect('/nothing/x')", "import sys; sys.setrecursionlimit(10**6)\ndef f(): f()\nf()",
+               "import os; os.kill(os.getpid(), 11)", "import faulthandler, os; faulthandler.enable(); os.abort()",
+               "while True: pass", "import multiprocessing as m; m.Process(target=lambda: 1/0).start()"],
+    "javascript": ["null.x", "require('nothing')", "await import('/nothing.mjs')", "syntax error", "process.exit(3)",
+                   "require('fs').readFileSync('/nothing')", "new Array(-1)", "console.log(__filename, new Error().stack)"],
+    "bash": ["nothing", "cat /nothing", "((", "exit 3", "source nothing", "kill -11 $$", "caller; echo $0 $BASH_SOURCE"],
+}
+
+
+@pytest.mark.parametrize("language", ERRORS)
+def test_C100_no_error_names_a_place_of_the_host(bench, language):
+    base, words = take_baseline(bench), [word.encode() for word in host_words(bench)]
+    for code in ERRORS[language]:
+        for form in (["--json"], []):
+            argv = [*bench.cove.mode.prefix(), str(bench.cove.program), "run", *form, "-l", language, "--timeout", "2", "-c", code]
+            run = bench.cove.start(argv).finish(30)
+            assert not run.hung, code
+            said = run.stdout + run.stderr
+            told = [word for word in words if word in said]
+            assert not told, f"{code}: {told} in {said[-500:]!r}"
+    check_host(bench, base)
+
+
+@pytest.fixture
+def own_image(bench):
+    """-> a data directory with a copy of an image, and the copy's root; made of links to files that nobody writes"""
+    if bench.cove.mode.user:
+        pytest.skip("the images of an ordinary user are his own")
+    store, images = bench.doors.tmp / "store", Path("/var/lib/cove/images")
+    digest = (images / "tags" / "bash").read_text().strip()
+    (store / "images" / "tags").mkdir(parents=True)
+    shutil.copytree(images / digest, store / "images" / digest, symlinks=True, copy_function=os.link)
+    shutil.copy2(images / "tags" / "bash", store / "images" / "tags" / "bash")
+    bench.doors.tmp.chmod(0o755)
+    yield store, store / "images" / digest / "rootfs"
+    shutil.rmtree(store)
+
+
+def run_in(bench, store) -> harness.Run:
+    argv = [*bench.cove.mode.prefix(), str(bench.cove.program), "run", "--data-dir", str(store), "--json", "-l", "bash",
+            "-c", "touch /tmp/x x; echo ran"]
+    run = bench.cove.start(argv).finish(30)
+    assert not run.hung, run.describe()
+    return run
+
+
+def test_B75_the_copy_of_an_image_runs(bench, own_image):
+    assert run_in(bench, own_image[0]).document["stdout"] == "ran\n"
+
+
+@pytest.mark.parametrize("place", ["proc", "dev", "tmp", "workspace", "data", "mnt/data"])
+@pytest.mark.parametrize("target", ["outside", "inside", "itself"])
+def test_B75_links_in_an_image_lead_no_mount_astray(bench, own_image, place, target):
+    """An image whose mount points are links: none is followed, neither out of it nor within."""
+    store, root = own_image
+    canary, point = store / "canary", root / place
+    canary.mkdir()
+    (canary / "file").write_text("kept")
+    shutil.rmtree(point)
+    point.symlink_to({"outside": canary, "inside": "/etc", "itself": point.name}[target])
+    mounts, etc = host.mounts(), sorted(os.listdir(root / "etc"))
+    run = run_in(bench, store)
+    assert run.exit_code == 71 and b"ran" not in run.stdout, run.describe()
+    assert os.listdir(canary) == ["file"] and sorted(os.listdir(root / "etc")) == etc
+    assert host.mounts() == mounts
+
+
+def test_A45_crashes_do_not_flood_the_log_of_the_kernel(bench):
+    """It takes ten lines of a kind in five seconds, whoever makes it."""
+    base, log = take_baseline(bench), host.KernelLog()
+    run = bench.cove.run("core.c", args=("1000",), options=limits(timeout=60), limit=90)
+    assert run.document["state"] == "completed", run.describe()
+    check_host(bench, base, run)
+    lines = [line for line in log.read() if b"segfault" in line or b"probe[" in line]
+    assert len(lines) <= 10 * (2 + run.wall / 5) * 3, f"{len(lines)} lines of a thousand crashes in {run.wall:.1f} s"
+    assert sum(map(len, lines)) < 64 << 10
 
 
 def test_killed_cove_takes_its_sandbox_along(bench):

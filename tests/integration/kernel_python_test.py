@@ -532,8 +532,27 @@ def test_value_of_one_variable(kernel):
     ("obj.inner.val", 13, ["value"], 10), ("obj.danger.x", 12, [], 11), ("f().x", 5, [], 4), ("nothing.x", 9, [], 8), ("'a'.upp", 7, [], 4),
     ("alpha + bet", 5, ["alpha", "alphabet"], 0), ("whil", 4, ["while"], 0), ("ää", 2, ["ääh"], 0), ("1.", 2, [], 2), ("", 99, None, 0)])
 def test_completion(kernel, code, cursor, matches, start):
+    check_completion(kernel, code, cursor, matches, start)
+
+
+@pytest.mark.parametrize("code, matches, start", [
+    ("d['al", ["all of it", "alone"], 3), ('x = d["alo', ["alone"], 7), ("obj.inner.keys['o", ["one"], 16), ("print('al", [], 7), ("'pri", [], 1),
+    ("d['beta'].upp", [], 10), ("every['al", [], 7), ("x = 1  # pri", [], 0), ("'it\\'s pri", [], 1), ("d['", ["all of it", "alone", "beta"], 3)])
+def test_in_strings_only_keys_are_completed(kernel, code, matches, start):
+    kernel.execute("d = {'alone': 1, 'all of it': 2, 'beta': 3, 5: 6, 'a\\n': 7, \"it's\": 8}\nclass Every(dict):\n    def __iter__(self): ran.append(1)\n"
+                   "every = Every(al=1)")
+    check_completion(kernel, code, len(code), matches, start, "obj.inner.keys = {'one': 1}")
+
+
+def test_modules_are_completed_where_they_are_imported(kernel):
+    assert kernel.complete("import sqlit", 12)["matches"] == ["sqlite3"]
+    assert kernel.complete("from colle", 10)["matches"] == ["collections"]
+    assert kernel.complete("x = sqlit", 9)["matches"] == []
+
+
+def check_completion(kernel, code, cursor, matches, start, more=""):
     kernel.execute("import os\nalpha = alphabet = 1\nääh = 1\nran = []\nclass O:\n    attribute = 1\n    @property\n    def danger(self): ran.append(1); return self\n"
-                   "obj = O()\nobj.inner = O()\nobj.inner.value = 1")
+                   f"obj = O()\nobj.inner = O()\nobj.inner.value = 1\n{more}")
     reply = kernel.complete(code, cursor)
     assert reply["matches"] == matches or matches is None and 100 < len(reply["matches"]) <= 200
     assert (reply["start"], reply["end"]) == (start, min(cursor, len(code)))

@@ -326,6 +326,7 @@ def test_time_limit_counts_for_each_input(terminal):
 @pytest.mark.parametrize("language, prompt, code, said, leave", [
     ("javascript", "> ", "const f = (x) => {\rx * 2 }\r[1, 2].map(String)\r", "[ '1', '2' ]", ".exit"),
     ("typescript", "> ", "const n: number = 6; n * 7\r", "42", ".exit"),
+    ("javascript", "> ", "6 * 7\r", "42", "exit"),
     ("bash", "$ ", "for i in 1 2; do\recho row $i\rdone\r", "row 1\nrow 2", "exit"),
 ])
 def test_other_languages(terminal, language, prompt, code, said, leave):
@@ -419,6 +420,14 @@ def test_completes_from_the_live_session(terminal):
     t.send("é; é.uppe\t")
     t.wait_input("é.upper")
     t.send(CTRL_C)
+    t.run("d = {'alpha': 7}")
+    t.send("d['al\t")
+    t.wait_input(">>> d['alpha")
+    assert t.run("']") == "7"
+    t.send("import panda\t")
+    t.wait_input(">>> import pandas")
+    t.send(CTRL_C)
+    t.wait_prompt()
     t.send("\tx")
     t.wait_input(">>>     x")
 

@@ -240,6 +240,8 @@ MACHINES = (
         Tests(ROOT, "a fork and its session go on apart", "fork_test.py", (
             "100_mb", "independently", "copied_and_then", "open_again", "comes_along")),
         Tests(ROOT, "memory of forks is counted", "fork_test.py", ("stays_counted", "over_the_limit_of_one")),
+    )),
+    Machine("forks-apart", checks=(
         Tests(ROOT, "forks are sealed, and apart", "fork_test.py", (
             "every_layer", "nobody_writes", "seen_or_reached", "shares_memory", "taken_over")),
         Tests(ROOT, "forks that fail, and ends", "fork_test.py", (
