@@ -75,7 +75,8 @@ int sqlite_fault(struct sqlite_db *db, int code, struct error *err)
         err->retry_ms = f->retry_ms;
         return -1;
     }
-    return error_set(err, ERROR_INTERNAL, "database: %s", sqlite3_errstr(code));
+    return error_set(err, ERROR_INTERNAL, "database: %s",
+                     db->handle ? sqlite3_errmsg(db->handle) : sqlite3_errstr(code));
 }
 
 int sqlite_do(struct sqlite_db *db, const char *sql, struct error *err)

@@ -29,6 +29,8 @@ static const char *const amount_names[] = {"sessions", "milli-cores", "bytes of 
 #define AMOUNTS        ARRAY_LEN(amount_names)
 #define REVOKED_COLUMN (2 * AMOUNTS)
 
+static const char object_sql[] = "SELECT CASE WHEN json_valid(:metadata)"
+                                 " THEN json_type(:metadata) = 'object' ELSE 0 END";
 static const char metadata_sql[] =
     "INSERT OR IGNORE INTO session_metadata (session_id, key, value)"
     " SELECT :id, key, CAST(atom AS TEXT) FROM json_each(:metadata) WHERE atom IS NOT NULL";
@@ -91,10 +93,22 @@ static int check_quota(struct sqlite_db *db, const struct store_session *s, stru
     return result;
 }
 
+static int check_metadata(struct sqlite_db *db, const struct store_session *s, struct error *err)
+{
+    struct sqlite_statement *st;
+    if (ask(db, object_sql, s, &st, err) < 0)
+        return -1;
+    bool is_object = sqlite_i64(st, 0);
+    sqlite_end(st);
+    return is_object ? 0 : error_set(err, ERROR_INVALID, "session: metadata is no JSON object");
+}
+
 static int add_metadata(struct sqlite_db *db, const struct store_session *s, struct error *err)
 {
     if (!s->metadata)
         return 0;
+    if (check_metadata(db, s, err) < 0)
+        return -1;
     return sqlite_change(db, metadata_sql, &store_type_session, s, err) < 0 ? -1 : 0;
 }
 

@@ -168,23 +168,27 @@ static bool begin_or_fail(struct lane *lane, struct call *first, struct outcome 
     return false;
 }
 
-static void run_alone(struct lane *lane, struct call *first, struct outcome *outcome)
+/* Its own error says more than that the commit failed. */
+static void run_one(struct lane *lane, struct call *call, struct outcome *outcome)
 {
-    for (struct call *call = first; call; call = call->next) {
-        struct error err = {0};
-        if (!begin_or_fail(lane, call, outcome))
-            return;
-        /* Its own error says more than that the commit failed. */
-        if (run_group(lane, call, call->next, outcome, &err) < 0 && !call->has_failed)
-            call_fail(call, &err);
-    }
+    struct error err = {0};
+    if (run_group(lane, call, call->next, outcome, &err) < 0 && !call->has_failed)
+        call_fail(call, &err);
 }
 
 static void run_writes(struct lane *lane, struct call *first, struct outcome *outcome)
 {
     struct error err = {0};
-    if (begin_or_fail(lane, first, outcome) && run_group(lane, first, NULL, outcome, &err) < 0)
-        run_alone(lane, first, outcome);
+    if (!begin_or_fail(lane, first, outcome))
+        return;
+    if (!first->next) {
+        run_one(lane, first, outcome);
+        return;
+    }
+    if (run_group(lane, first, NULL, outcome, &err) == 0)
+        return;
+    for (struct call *call = first; call && begin_or_fail(lane, call, outcome); call = call->next)
+        run_one(lane, call, outcome);
 }
 
 /* Called with the lock held. */
