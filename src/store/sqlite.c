@@ -25,8 +25,7 @@
 
 static const char lock_mark[] = "a database was made\n";
 
-/* --- the files
- * ---------------------------------------------------------------------------------------- */
+/* --- the files ------------------------------------------------------------------------------- */
 
 /* What the system says about a file of ours, in the words that SQLite's errors have. */
 static int file_error(struct sqlite_db *db, const char *what, struct error *err)
@@ -77,8 +76,7 @@ static int make_file(struct sqlite_db *db, const char *path, struct error *err)
     return fd < 0 ? file_error(db, "make it", err) : 0;
 }
 
-/* --- opening
- * ------------------------------------------------------------------------------------------- */
+/* --- opening --------------------------------------------------------------------------------- */
 
 static int on_commit(void *ctx, sqlite3 *handle, const char *name, int pages)
 {
@@ -195,8 +193,7 @@ static int sqlite_open(void **out, const struct store_order *order, enum store_l
     return 0;
 }
 
-/* --- transactions
- * --------------------------------------------------------------------------------------- */
+/* --- transactions ---------------------------------------------------------------------------- */
 
 /* What is written to a file that has no name any more is lost at the next start. */
 static int check_place(struct sqlite_db *db, struct error *err)
@@ -266,8 +263,7 @@ static void sqlite_rest(void *ctx)
     db->wal_pages = 0; /* the next commit tells again */
 }
 
-/* --- verbs
- * ---------------------------------------------------------------------------------------------- */
+/* --- verbs ----------------------------------------------------------------------------------- */
 
 static sqlite_verb_fn *const verbs[STORE_VERB_COUNT] = {
     [STORE_VERB_ADD_SESSION] = sqlite_add_session,

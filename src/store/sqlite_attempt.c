@@ -6,8 +6,7 @@
 #include "base/memory.h"
 #include "store/sqlite_verbs.h"
 
-/* --- attempts
- * ---------------------------------------------------------------------------------------- */
+/* --- attempts -------------------------------------------------------------------------------- */
 
 static const char find_sql[] =
     "SELECT owner, route, key, hash, state, resource, node, epoch, status, response, created_ns,"
@@ -95,8 +94,7 @@ int sqlite_drop_attempt(struct sqlite_db *db, const void *argument, struct store
     return sqlite_change(db, drop_sql, &store_type_attempt, argument, err) < 0 ? -1 : 0;
 }
 
-/* --- nodes
- * ------------------------------------------------------------------------------------------- */
+/* --- nodes ----------------------------------------------------------------------------------- */
 
 int sqlite_begin_node(struct sqlite_db *db, const void *argument, struct store_rows *rows,
                       struct error *err)
@@ -126,8 +124,7 @@ int sqlite_beat_node(struct sqlite_db *db, const void *argument, struct store_ro
     return changed < 0 ? -1 : 0;
 }
 
-/* --- retention
- * ----------------------------------------------------------------------------------------- */
+/* --- retention ------------------------------------------------------------------------------- */
 
 /* In this order: a session whose executions are all gone can go. What belongs to them, artifacts,
  * checkpoints, metadata, goes with them. */

@@ -17,8 +17,7 @@ struct sqlite_statement {
     int parameters[STORE_FIELDS_MAX]; /* of each field of `type`; 0: none */
 };
 
-/* --- errors -------------------------------------------------------------------------------------
- */
+/* --- errors ---------------------------------------------------------------------------------- */
 
 struct fault {
     int code; /* of SQLite, extended or not; the first that fits counts */
@@ -85,8 +84,7 @@ int sqlite_do(struct sqlite_db *db, const char *sql, struct error *err)
     return code == SQLITE_OK ? 0 : sqlite_fault(db, code, err);
 }
 
-/* --- the cache ----------------------------------------------------------------------------------
- */
+/* --- the cache ------------------------------------------------------------------------------- */
 
 struct sqlite_statement *sqlite_find(struct sqlite_db *db, const void *key, unsigned mask)
 {
@@ -146,8 +144,7 @@ void sqlite_drop_statements(struct sqlite_db *db)
     db->statement_count = 0;
 }
 
-/* --- values in -----------------------------------------------------------------------------------
- */
+/* --- values in ------------------------------------------------------------------------------- */
 
 static void find_parameters(struct sqlite_statement *st, const struct store_type *type)
 {
@@ -211,8 +208,7 @@ void sqlite_bind_i64(struct sqlite_statement *st, const char *parameter, int64_t
     sqlite3_bind_int64(st->stmt, sqlite3_bind_parameter_index(st->stmt, parameter), value);
 }
 
-/* --- rows out ------------------------------------------------------------------------------------
- */
+/* --- rows out -------------------------------------------------------------------------------- */
 
 int sqlite_next(struct sqlite_statement *st, struct error *err)
 {

@@ -64,8 +64,7 @@ MUST_CHECK int sqlite_read(struct sqlite_statement *st, const struct store_type 
 int64_t sqlite_i64(struct sqlite_statement *st, int column);
 const char *sqlite_text(struct sqlite_statement *st, int column); /* until the next; never NULL */
 
-/* --- what every record can do
- * --------------------------------------------------------------------- */
+/* --- what every record can do ---------------------------------------------------------------- */
 
 MUST_CHECK int sqlite_insert(struct sqlite_db *db, const struct store_type *type,
                              const void *record, struct error *err);

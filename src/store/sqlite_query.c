@@ -16,8 +16,7 @@
 #define MASK_REPLACE (1u << 30)
 #define MASK_GET     (1u << 29)
 
-/* --- one record ----------------------------------------------------------------------------------
- */
+/* --- one record ------------------------------------------------------------------------------ */
 
 void sqlite_add_columns(struct strbuf *sql, const struct store_type *type, bool has_heavy)
 {
@@ -71,8 +70,7 @@ int sqlite_read_all(struct sqlite_statement *st, struct store_rows *rows, struct
     return more;
 }
 
-/* --- get
- * ------------------------------------------------------------------------------------------ */
+/* --- get ------------------------------------------------------------------------------------- */
 
 enum get_bits { GET_BY_NAME = 1 << 0, GET_OWNED = 1 << 1, GET_LIVE = 1 << 2 };
 
@@ -121,8 +119,7 @@ int sqlite_get_record(struct sqlite_db *db, const void *argument, struct store_r
     return 0;
 }
 
-/* --- lists
- * ---------------------------------------------------------------------------------------- */
+/* --- lists ----------------------------------------------------------------------------------- */
 
 enum filter_bits {
     BY_OWNER = 1 << 0,

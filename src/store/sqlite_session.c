@@ -12,8 +12,7 @@
 
 #define AMOUNT_MAX (1ull << 48) /* so that the sum over any number of sessions stays a number */
 
-/* --- add
- * ------------------------------------------------------------------------------------------ */
+/* --- add ------------------------------------------------------------------------------------- */
 
 static const char template_sql[] = "SELECT 1 FROM templates WHERE id = :template_id";
 
@@ -146,8 +145,7 @@ int sqlite_get_usage(struct sqlite_db *db, const void *argument, struct store_ro
     return 0;
 }
 
-/* --- change
- * --------------------------------------------------------------------------------------- */
+/* --- change ---------------------------------------------------------------------------------- */
 
 static const char change_sql[] =
     "UPDATE sessions SET state = :to, node = ifnull(:new_node, node),"

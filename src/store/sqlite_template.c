@@ -4,8 +4,7 @@
 
 #include "store/sqlite_verbs.h"
 
-/* --- templates
- * -------------------------------------------------------------------------------------- */
+/* --- templates ------------------------------------------------------------------------------- */
 
 static int same_name(const struct store_template *t, struct error *err)
 {
@@ -95,8 +94,7 @@ int sqlite_remove_template(struct sqlite_db *db, const void *argument, struct st
     return users < 0 || sqlite_change(db, sql, &store_type_name, name, err) < 0 ? -1 : 0;
 }
 
-/* --- keys
- * ------------------------------------------------------------------------------------------- */
+/* --- keys ------------------------------------------------------------------------------------ */
 
 int sqlite_add_key(struct sqlite_db *db, const void *argument, struct store_rows *rows,
                    struct error *err)

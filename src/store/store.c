@@ -105,8 +105,7 @@ static void wake_loop(struct store *s)
     BUG_ON(write(s->event_fd, &one, sizeof(one)) != sizeof(one));
 }
 
-/* --- on the lanes' threads ----------------------------------------------------------------------
- */
+/* --- on the lanes' threads ------------------------------------------------------------------- */
 
 static void call_fail(struct call *call, const struct error *err)
 {
@@ -253,8 +252,7 @@ static void *lane_main(void *arg)
     }
 }
 
-/* --- on the loop's thread -----------------------------------------------------------------------
- */
+/* --- on the loop's thread -------------------------------------------------------------------- */
 
 static void call_answer(struct call *call)
 {
@@ -346,8 +344,7 @@ static void submit(struct store *s, enum store_verb verb, const void *argument, 
     enqueue(s, call);
 }
 
-/* --- its life ------------------------------------------------------------------------------------
- */
+/* --- its life -------------------------------------------------------------------------------- */
 
 /* Signals are the loop's business: a lane takes none. */
 static int lane_begin(struct lane *lane, struct error *err)
@@ -437,42 +434,43 @@ void store_get_info(struct store *s, struct store_info *out)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* --- the calls: what the compiler can check about each verb
- * --------------------------------------- */
+/* --- the calls: what the compiler can check about each verb ---------------------------------- */
 
-#define CALL(name, verb, argument)                                                                 \
-    void name(struct store *s, const struct argument *a, store_fn fn, void *ctx)                   \
+#define CALL(function, verb, parameter, name)                                                      \
+    void function(struct store *store, parameter, store_fn fn, void *ctx)                          \
     {                                                                                              \
-        submit(s, STORE_VERB_##verb, a, fn, ctx);                                                  \
+        submit(store, STORE_VERB_##verb, name, fn, ctx);                                           \
     }
 
-CALL(store_add_session, ADD_SESSION, store_session)
-CALL(store_change_session, CHANGE_SESSION, store_session_change)
-CALL(store_get_session, GET_SESSION, store_name)
-CALL(store_list_sessions, LIST_SESSIONS, store_filter)
-CALL(store_get_usage, GET_USAGE, store_name)
-CALL(store_add_execution, ADD_EXECUTION, store_execution)
-CALL(store_change_execution, CHANGE_EXECUTION, store_execution_change)
-CALL(store_get_execution, GET_EXECUTION, store_name)
-CALL(store_list_executions, LIST_EXECUTIONS, store_filter)
-CALL(store_put_artifact, PUT_ARTIFACT, store_artifact)
-CALL(store_list_artifacts, LIST_ARTIFACTS, store_name)
-CALL(store_put_checkpoint, PUT_CHECKPOINT, store_checkpoint)
-CALL(store_remove_checkpoint, REMOVE_CHECKPOINT, store_name)
-CALL(store_list_checkpoints, LIST_CHECKPOINTS, store_filter)
-CALL(store_add_template, ADD_TEMPLATE, store_template)
-CALL(store_change_template, CHANGE_TEMPLATE, store_template)
-CALL(store_remove_template, REMOVE_TEMPLATE, store_name)
-CALL(store_get_template, GET_TEMPLATE, store_name)
-CALL(store_list_templates, LIST_TEMPLATES, store_filter)
-CALL(store_add_key, ADD_KEY, store_key)
-CALL(store_change_key, CHANGE_KEY, store_key_change)
-CALL(store_get_key, GET_KEY, store_name)
-CALL(store_list_keys, LIST_KEYS, store_filter)
-CALL(store_begin_attempt, BEGIN_ATTEMPT, store_attempt)
-CALL(store_end_attempt, END_ATTEMPT, store_attempt)
-CALL(store_drop_attempt, DROP_ATTEMPT, store_attempt)
-CALL(store_begin_node, BEGIN_NODE, store_node)
-CALL(store_beat_node, BEAT_NODE, store_node)
-CALL(store_list_nodes, LIST_NODES, store_filter)
-CALL(store_retain, RETAIN, store_retention)
+CALL(store_add_session, ADD_SESSION, const struct store_session *session, session)
+CALL(store_change_session, CHANGE_SESSION, const struct store_session_change *change, change)
+CALL(store_get_session, GET_SESSION, const struct store_name *name, name)
+CALL(store_list_sessions, LIST_SESSIONS, const struct store_filter *filter, filter)
+CALL(store_get_usage, GET_USAGE, const struct store_name *name, name)
+CALL(store_add_execution, ADD_EXECUTION, const struct store_execution *execution, execution)
+CALL(store_change_execution, CHANGE_EXECUTION, const struct store_execution_change *change, change)
+CALL(store_get_execution, GET_EXECUTION, const struct store_name *name, name)
+CALL(store_list_executions, LIST_EXECUTIONS, const struct store_filter *filter, filter)
+CALL(store_put_artifact, PUT_ARTIFACT, const struct store_artifact *artifact, artifact)
+CALL(store_list_artifacts, LIST_ARTIFACTS, const struct store_name *execution, execution)
+CALL(store_put_checkpoint, PUT_CHECKPOINT, const struct store_checkpoint *checkpoint, checkpoint)
+CALL(store_remove_checkpoint, REMOVE_CHECKPOINT, const struct store_name *name, name)
+CALL(store_list_checkpoints, LIST_CHECKPOINTS, const struct store_filter *filter, filter)
+CALL(store_add_template, ADD_TEMPLATE, const struct store_template *template, template)
+CALL(store_change_template, CHANGE_TEMPLATE, const struct store_template *template, template)
+CALL(store_remove_template, REMOVE_TEMPLATE, const struct store_name *name, name)
+CALL(store_get_template, GET_TEMPLATE, const struct store_name *name, name)
+CALL(store_list_templates, LIST_TEMPLATES, const struct store_filter *filter, filter)
+CALL(store_add_key, ADD_KEY, const struct store_key *key, key)
+CALL(store_change_key, CHANGE_KEY, const struct store_key_change *change, change)
+CALL(store_get_key, GET_KEY, const struct store_name *name, name)
+CALL(store_list_keys, LIST_KEYS, const struct store_filter *filter, filter)
+CALL(store_begin_attempt, BEGIN_ATTEMPT, const struct store_attempt *attempt, attempt)
+CALL(store_end_attempt, END_ATTEMPT, const struct store_attempt *attempt, attempt)
+CALL(store_drop_attempt, DROP_ATTEMPT, const struct store_attempt *attempt, attempt)
+CALL(store_begin_node, BEGIN_NODE, const struct store_node *node, node)
+CALL(store_beat_node, BEAT_NODE, const struct store_node *node, node)
+CALL(store_list_nodes, LIST_NODES, const struct store_filter *filter, filter)
+CALL(store_retain, RETAIN, const struct store_retention *retention, retention)
+
+#undef CALL

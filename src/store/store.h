@@ -85,7 +85,7 @@ struct store_info {
 
 void store_get_info(struct store *store, struct store_info *out);
 
-/* --- names, filters, changes ------------------------------------------------------------------ */
+/* --- names, filters, changes ----------------------------------------------------------------- */
 
 /* One record: by its id, or by a name (of a session: its owner's live one; of a template). With an
  * owner, what belongs to others is ERROR_NOT_FOUND. */
@@ -149,7 +149,7 @@ struct store_retention {
     uint64_t limit;    /* most of each kind: so that no transaction takes long */
 };
 
-/* --- sessions --------------------------------------------------------------------------------- */
+/* --- sessions -------------------------------------------------------------------------------- */
 
 /* In one transaction: the key is not revoked, its quota has room (else ERROR_LIMIT), the template
  * exists (else ERROR_NOT_FOUND), id and name are new (else ERROR_CONFLICT). */
@@ -164,7 +164,7 @@ void store_list_sessions(struct store *store, const struct store_filter *filter,
 /* What the live sessions of an owner take; store_name.owner. */
 void store_get_usage(struct store *store, const struct store_name *name, store_fn fn, void *ctx);
 
-/* --- executions ------------------------------------------------------------------------------- */
+/* --- executions ------------------------------------------------------------------------------ */
 
 /* Queued, running, or whole at its end. Its session must exist (else ERROR_NOT_FOUND). */
 void store_add_execution(struct store *store, const struct store_execution *execution, store_fn fn,
@@ -190,8 +190,7 @@ void store_remove_checkpoint(struct store *store, const struct store_name *name,
 void store_list_checkpoints(struct store *store, const struct store_filter *filter, store_fn fn,
                             void *ctx);
 
-/* --- templates and keys ------------------------------------------------------------------------
- */
+/* --- templates and keys ---------------------------------------------------------------------- */
 
 void store_add_template(struct store *store, const struct store_template *template, store_fn fn,
                         void *ctx);
@@ -212,8 +211,7 @@ void store_get_key(struct store *store, const struct store_name *name, store_fn 
 void store_list_keys(struct store *store, const struct store_filter *filter, store_fn fn,
                      void *ctx);
 
-/* --- attempts: Idempotency-Key -----------------------------------------------------------------
- */
+/* --- attempts: Idempotency-Key --------------------------------------------------------------- */
 
 /* Answers with one record:
  *   is_mine                      go on, then end or drop it. When the resource is not the one that
@@ -231,8 +229,7 @@ void store_end_attempt(struct store *store, const struct store_attempt *attempt,
 void store_drop_attempt(struct store *store, const struct store_attempt *attempt, store_fn fn,
                         void *ctx);
 
-/* --- nodes and time ----------------------------------------------------------------------------
- */
+/* --- nodes and time -------------------------------------------------------------------------- */
 
 /* A node begins: its epoch is raised, and told in the answer (one node). */
 void store_begin_node(struct store *store, const struct store_node *node, store_fn fn, void *ctx);

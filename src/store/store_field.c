@@ -7,48 +7,23 @@
 #include "base/memory.h"
 #include "store/store.h"
 
-#define TEXT(s, member)                                                                            \
-    {                                                                                              \
-        ":" #member, STORE_FIELD_TEXT, 0, offsetof(struct s, member), NULL                         \
-    }
-#define NEEDS(s, member)                                                                           \
-    {                                                                                              \
-        ":" #member, STORE_FIELD_TEXT, STORE_FIELD_NEEDED, offsetof(struct s, member), NULL        \
-    }
-#define HEAVY(s, member)                                                                           \
-    {                                                                                              \
-        ":" #member, STORE_FIELD_TEXT, STORE_FIELD_HEAVY, offsetof(struct s, member), NULL         \
-    }
-#define BLOB(s, member)                                                                            \
-    {                                                                                              \
-        ":" #member, STORE_FIELD_BLOB, 0, offsetof(struct s, member), NULL                         \
-    }
-#define TIME(s, member)                                                                            \
-    {                                                                                              \
-        ":" #member, STORE_FIELD_I64, 0, offsetof(struct s, member), NULL                          \
-    }
-#define U64(s, member)                                                                             \
-    {                                                                                              \
-        ":" #member, STORE_FIELD_U64, 0, offsetof(struct s, member), NULL                          \
-    }
-#define BOOL(s, member)                                                                            \
-    {                                                                                              \
-        ":" #member, STORE_FIELD_BOOL, 0, offsetof(struct s, member), NULL                         \
-    }
-#define STATE(s, member, words)                                                                    \
-    {                                                                                              \
-        ":" #member, STORE_FIELD_STATE, 0, offsetof(struct s, member), words                       \
-    }
-/* A member of a struct inside, whose column has the last part of its name. */
-#define INNER(s, outer, member)                                                                    \
-    {                                                                                              \
-        ":" #member, STORE_FIELD_U64, 0, offsetof(struct s, outer.member), NULL                    \
-    }
-
 /* clang-format off */
+#define FIELD(s, column, member, kind, flags, words)                                               \
+    {":" #column, STORE_FIELD_##kind, flags, offsetof(struct s, member), words}
+
+#define TEXT(s, member)  FIELD(s, member, member, TEXT, 0, NULL)
+#define NEEDS(s, member) FIELD(s, member, member, TEXT, STORE_FIELD_NEEDED, NULL)
+#define HEAVY(s, member) FIELD(s, member, member, TEXT, STORE_FIELD_HEAVY, NULL)
+#define BLOB(s, member)  FIELD(s, member, member, BLOB, 0, NULL)
+#define TIME(s, member)  FIELD(s, member, member, I64, 0, NULL)
+#define U64(s, member)   FIELD(s, member, member, U64, 0, NULL)
+#define BOOL(s, member)  FIELD(s, member, member, BOOL, 0, NULL)
+#define STATE(s, member, words) FIELD(s, member, member, STATE, 0, words)
+#define INNER(s, column, member) FIELD(s, column, member, U64, 0, NULL) /* of a struct inside */
+
 #define TYPE(id, word, in_table, ...)                                                              \
     const struct store_type store_type_##id = {                                                    \
-        .name = word, .table = in_table, .size = sizeof(struct store_##id),                        \
+        .name = (word), .table = (in_table), .size = sizeof(struct store_##id),                    \
         .count = sizeof((struct store_field[]){__VA_ARGS__}) / sizeof(struct store_field),         \
         .fields = {__VA_ARGS__}}
 
@@ -56,8 +31,8 @@ TYPE(session, "session", "sessions",
     NEEDS(store_session, id), NEEDS(store_session, owner), TEXT(store_session, name),
     STATE(store_session, state, store_session_names), TEXT(store_session, template_id),
     TEXT(store_session, language), TEXT(store_session, node), U64(store_session, epoch),
-    INNER(store_session, takes, cpu_milli), INNER(store_session, takes, memory_bytes),
-    INNER(store_session, takes, disk_bytes), TIME(store_session, created_ns),
+    INNER(store_session, cpu_milli, takes.cpu_milli), INNER(store_session, memory_bytes, takes.memory_bytes),
+    INNER(store_session, disk_bytes, takes.disk_bytes), TIME(store_session, created_ns),
     TIME(store_session, last_used_ns), TIME(store_session, expires_ns),
     TIME(store_session, ended_ns), TEXT(store_session, metadata), TEXT(store_session, doc),
     BLOB(store_session, resume));
@@ -78,8 +53,8 @@ TYPE(template, "template", "templates",
 
 TYPE(key, "key", "keys",
     NEEDS(store_key, id), TEXT(store_key, name), BLOB(store_key, hash), NEEDS(store_key, scopes),
-    INNER(store_key, quota, sessions), INNER(store_key, quota, cpu_milli),
-    INNER(store_key, quota, memory_bytes), INNER(store_key, quota, disk_bytes),
+    INNER(store_key, sessions, quota.sessions), INNER(store_key, cpu_milli, quota.cpu_milli),
+    INNER(store_key, memory_bytes, quota.memory_bytes), INNER(store_key, disk_bytes, quota.disk_bytes),
     U64(store_key, rate_per_minute), TIME(store_key, created_ns), TIME(store_key, last_used_ns),
     TIME(store_key, expires_ns), TIME(store_key, revoked_ns));
 
@@ -146,8 +121,7 @@ TYPE(retention, "retention", NULL,
 
 const struct store_type store_type_none = {.name = "nothing"};
 
-/* --- copies ------------------------------------------------------------------------------------
- */
+/* --- copies ---------------------------------------------------------------------------------- */
 
 static size_t field_bytes(const struct store_field *f, const void *record)
 {
@@ -231,8 +205,7 @@ void store_record_free(const struct store_type *type, void *record)
     free(record);
 }
 
-/* --- rows --------------------------------------------------------------------------------------
- */
+/* --- rows ------------------------------------------------------------------------------------ */
 
 void *store_rows_add(struct store_rows *rows)
 {

@@ -63,8 +63,7 @@ static void intruder_once(const struct world *w, const char *sql)
     sqlite3_close(db);
 }
 
-/* --- opening
- * ------------------------------------------------------------------------------------------ */
+/* --- opening --------------------------------------------------------------------------------- */
 
 static void cut_in_half(const struct world *w)
 {
@@ -228,8 +227,7 @@ static void test_unknown_state(void **state)
     world_close(&w);
 }
 
-/* --- migrations
- * --------------------------------------------------------------------------------------- */
+/* --- migrations ------------------------------------------------------------------------------ */
 
 static int64_t number_of(struct sqlite_db *db, const char *sql)
 {
@@ -271,8 +269,7 @@ static void test_migrations(void **state)
     sqlite3_close(db.handle);
 }
 
-/* --- locked, moved
- * ------------------------------------------------------------------------------------ */
+/* --- locked, moved --------------------------------------------------------------------------- */
 
 static void test_locked(void **state)
 {
@@ -328,8 +325,7 @@ static void test_moved(void **state)
     world_close(&w);
 }
 
-/* --- a disk of its own
- * ---------------------------------------------------------------------------------- */
+/* --- a disk of its own ----------------------------------------------------------------------- */
 
 /* A folder that is a small disk, seen by this process only. */
 static void small_disk(const char *dir, const char *options)
@@ -482,8 +478,7 @@ static void test_read_only(void **state)
     world_close_small(&w);
 }
 
-/* --- a disk that fails
- * ------------------------------------------------------------------------------------ */
+/* --- a disk that fails ----------------------------------------------------------------------- */
 
 static int writes_left; /* of SQLite, until one fails; negative: none does */
 
@@ -545,8 +540,7 @@ static void test_io_error(void **state)
     world_close(&w);
 }
 
-/* --- kill -9
- * -------------------------------------------------------------------------------------------- */
+/* --- kill -9 --------------------------------------------------------------------------------- */
 
 /* The other process: each session is added, made busy, ended; each step is told when it is done.
  * Many sessions are under way at once. */

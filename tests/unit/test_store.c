@@ -28,8 +28,7 @@ static void add_template(struct world *w, const char *id, const char *name)
     assert_done(w);
 }
 
-/* --- sessions ------------------------------------------------------------------------------------
- */
+/* --- sessions -------------------------------------------------------------------------------- */
 
 static void test_session_round(void **state)
 {
@@ -273,8 +272,7 @@ static void test_too_large(void **state)
     world_close(&w);
 }
 
-/* --- lists ---------------------------------------------------------------------------------------
- */
+/* --- lists ----------------------------------------------------------------------------------- */
 
 static void add_numbered(struct world *w, int number, int64_t created_ns)
 {
@@ -414,8 +412,7 @@ static void test_filter(void **state)
     world_close(&w);
 }
 
-/* --- executions
- * ------------------------------------------------------------------------------------ */
+/* --- executions ------------------------------------------------------------------------------ */
 
 static void test_execution_round(void **state)
 {
@@ -606,8 +603,7 @@ static void test_checkpoints(void **state)
     world_close(&w);
 }
 
-/* --- templates and keys
- * ------------------------------------------------------------------------------ */
+/* --- templates and keys ---------------------------------------------------------------------- */
 
 static void test_templates(void **state)
 {
@@ -708,8 +704,7 @@ static void test_keys(void **state)
     world_close(&w);
 }
 
-/* --- quotas
- * ------------------------------------------------------------------------------------------ */
+/* --- quotas ---------------------------------------------------------------------------------- */
 
 struct quota_case {
     const char *name;
@@ -814,8 +809,7 @@ static void test_quota_race(void **state)
     world_close(&w);
 }
 
-/* --- attempts
- * ---------------------------------------------------------------------------------------- */
+/* --- attempts -------------------------------------------------------------------------------- */
 
 static struct store_attempt an_attempt(const char *resource, uint64_t epoch)
 {
@@ -917,8 +911,7 @@ static void test_attempt_again(void **state)
     world_close(&w);
 }
 
-/* --- nodes, retention
- * -------------------------------------------------------------------------------- */
+/* --- nodes, retention ------------------------------------------------------------------------ */
 
 static void test_nodes(void **state)
 {
@@ -1008,8 +1001,7 @@ static void test_retention(void **state)
     world_close(&w);
 }
 
-/* --- the queue
- * --------------------------------------------------------------------------------------- */
+/* --- the queue ------------------------------------------------------------------------------- */
 
 struct order {
     struct world *world;
