@@ -122,6 +122,9 @@ static int set_durability(struct sqlite_db *db, const struct store_order *order,
                "its file system cannot hold a write-ahead log", err) < 0)
         return -1;
     sqlite3_wal_hook(db->handle, on_commit, db); /* in place of the automatic checkpoints */
+    /* A log that had to grow, as on a full disk, gives its space back. */
+    if (sqlite_do(db, "PRAGMA journal_size_limit = 67108864", err) < 0)
+        return -1;
     return sqlite_do(db,
                      order->sync == STORE_SYNC_FULL ? "PRAGMA synchronous = FULL"
                                                     : "PRAGMA synchronous = NORMAL",

@@ -41,7 +41,7 @@ static const char first_step[] =
     "CREATE INDEX sessions_by_owner ON sessions (owner, created_ns, id);"
     "CREATE UNIQUE INDEX sessions_by_name ON sessions (owner, name)"
     " WHERE name IS NOT NULL AND ended_ns = 0;"
-    "CREATE INDEX sessions_live ON sessions (node) WHERE ended_ns = 0;"
+    "CREATE INDEX sessions_live ON sessions (node, created_ns, id) WHERE ended_ns = 0;"
     "CREATE INDEX sessions_of_template ON sessions (template_id) WHERE ended_ns = 0;"
     "CREATE INDEX sessions_ended ON sessions (ended_ns) WHERE ended_ns > 0;"
 
@@ -85,7 +85,7 @@ static const char first_step[] =
     "CREATE INDEX executions_by_owner ON executions (owner, created_ns, id);"
     "CREATE INDEX executions_of_session ON executions (session_id, created_ns, id)"
     " WHERE session_id IS NOT NULL;"
-    "CREATE INDEX executions_live ON executions (node) WHERE ended_ns = 0;"
+    "CREATE INDEX executions_live ON executions (node, created_ns, id) WHERE ended_ns = 0;"
     "CREATE INDEX executions_ended ON executions (ended_ns) WHERE ended_ns > 0;"
 
     "CREATE TABLE artifacts ("

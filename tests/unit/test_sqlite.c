@@ -510,7 +510,7 @@ static void set_writes(bool is_bad)
         vfs->xSetSystemCall(vfs, names[i], is_bad ? bad[i] : NULL);
 }
 
-/* The n-th write fails, for each n: once, anywhere, in groups of four calls. */
+/* The n-th write fails, for each n, once: one call is told so. */
 static void test_io_error(void **state)
 {
     (void)state;
@@ -537,6 +537,38 @@ static void test_io_error(void **state)
     __atomic_store_n(&writes_left, -1, __ATOMIC_RELAXED);
     set_writes(false);
     assert_true(failures >= FAULT_ROUNDS / 4);
+    world_close(&w);
+}
+
+/* The same with eight at a time. Those that share a transaction with the failure are tried alone,
+ * and done; only the one that came first may have been alone already. */
+static void test_io_error_groups(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open(&w);
+    set_writes(true);
+    for (int n = 1; n <= FAULT_ROUNDS; n++) {
+        struct fate fates[8];
+        size_t failures = 0;
+        __atomic_store_n(&writes_left, n, __ATOMIC_RELAXED);
+        for (int i = 0; i < 8; i++) {
+            char id[32];
+            snprintf(id, sizeof(id), "ses_%d", 100 * n + i);
+            struct store_session s = a_session(id);
+            fates[i] = (struct fate){.world = &w};
+            w.waiting++;
+            store_add_session(w.store, &s, on_fate, &fates[i]);
+        }
+        world_wait(&w);
+        for (int i = 0; i < 8; i++) {
+            failures += !fates[i].is_done;
+            assert_int_equal(has_numbered(&w, 100 * n + i), fates[i].is_done);
+        }
+        assert_true(failures <= 1);
+    }
+    __atomic_store_n(&writes_left, -1, __ATOMIC_RELAXED);
+    set_writes(false);
     world_close(&w);
 }
 
@@ -699,6 +731,7 @@ int main(int argc, char **argv)
     check_one(&check, "does not open on a full disk", test_open_full);
     check_one(&check, "does not open on a read-only disk", test_read_only);
     check_one(&check, "any write of the disk may fail", test_io_error);
+    check_one(&check, "nobody fails for a neighbour's write", test_io_error_groups);
     check_one(&check, "what was told survives kill -9", test_kill);
     return check_run(&check, "sqlite");
 }
