@@ -665,6 +665,45 @@ static void test_template_in_use(void **state)
     world_close(&w);
 }
 
+struct outcome {
+    struct world *world;
+    int code; /* -1: done */
+    bool is_mine;
+};
+
+static void on_outcome(void *ctx, const struct store_answer *answer)
+{
+    struct outcome *o = ctx;
+    o->code = answer->err ? (int)answer->err->code : -1;
+    o->is_mine = answer->count == 1 && answer->attempts->is_mine;
+    world_on_answer(o->world, &(struct store_answer){0});
+}
+
+/* Asked for in the same instant, whoever comes first wins, and there is no third way. */
+static void test_template_race(void **state)
+{
+    (void)state;
+    for (int turn = 0; turn < 2; turn++) {
+        struct world w;
+        world_open(&w);
+        struct outcome add = {.world = &w}, remove = {.world = &w};
+        struct store_session s = a_session("ses_1");
+        const struct store_name name = {.id = "tpl_1"};
+        s.template_id = "tpl_1";
+        add_template(&w, "tpl_1", "python");
+        w.waiting += 2;
+        if (turn == 0)
+            store_add_session(w.store, &s, on_outcome, &add);
+        store_remove_template(w.store, &name, on_outcome, &remove);
+        if (turn == 1)
+            store_add_session(w.store, &s, on_outcome, &add);
+        world_wait(&w);
+        assert_int_equal(add.code, turn == 0 ? -1 : (int)ERROR_NOT_FOUND);
+        assert_int_equal(remove.code, turn == 0 ? (int)ERROR_CONFLICT : -1);
+        world_close(&w);
+    }
+}
+
 static void test_keys(void **state)
 {
     (void)state;
@@ -851,6 +890,30 @@ static void test_attempt(void **state)
     assert_string_equal(row(&w, attempt, 0)->response, "{\"id\":\"ses_1\"}");
     ask(&w, store_end_attempt, &first); /* it has ended */
     assert_refused(&w, ERROR_CONFLICT);
+    world_close(&w);
+}
+
+static void test_attempt_race(void **state)
+{
+    (void)state;
+    struct world w;
+    static struct outcome outcomes[100];
+    size_t mine = 0;
+    world_open(&w);
+    for (size_t i = 0; i < ARRAY_LEN(outcomes); i++) {
+        char id[16];
+        snprintf(id, sizeof(id), "ses_%zu", i);
+        struct store_attempt a = an_attempt(id, 1);
+        outcomes[i] = (struct outcome){.world = &w};
+        w.waiting++;
+        store_begin_attempt(w.store, &a, on_outcome, &outcomes[i]);
+    }
+    world_wait(&w);
+    for (size_t i = 0; i < ARRAY_LEN(outcomes); i++) {
+        assert_int_equal(outcomes[i].code, -1);
+        mine += outcomes[i].is_mine;
+    }
+    assert_int_equal(mine, 1);
     world_close(&w);
 }
 
@@ -1148,11 +1211,13 @@ int main(void)
     check_one(&check, "checkpoints are kept, changed and removed", test_checkpoints);
     check_one(&check, "templates have unique names and versions", test_templates);
     check_one(&check, "a template that live sessions use stays", test_template_in_use);
+    check_one(&check, "a template is used or removed, never both", test_template_race);
     check_one(&check, "keys are kept by hash, and revoked once", test_keys);
     check_rows(&check, quotas, test_quota);
     check_one(&check, "a revoked key opens no session", test_revoked);
     check_one(&check, "a quota cannot be raced", test_quota_race);
     check_one(&check, "an attempt is carried out once", test_attempt);
+    check_one(&check, "of a hundred attempts one is carried out", test_attempt_race);
     check_one(&check, "attempts differ by owner, route, key; not by request", test_attempt_apart);
     check_one(&check, "an attempt is free again when dropped, dead or expired", test_attempt_again);
     check_one(&check, "an epoch that is past is fenced", test_nodes);
