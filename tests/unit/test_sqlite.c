@@ -325,24 +325,41 @@ static void test_moved(void **state)
     world_close(&w);
 }
 
+static void test_cut_in_use(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open(&w);
+    for (int i = 0; i < 200; i++)
+        add_numbered(&w, i);
+    world_reopen(&w); /* all of it is in the file now, and nothing in memory */
+    cut_in_half(&w);
+    ask(&w, store_list_sessions, &(struct store_filter){.limit = STORE_PAGE_MAX});
+    assert_refused(&w, ERROR_UNAVAILABLE);
+    assert_non_null(strstr(w.err.hint, "backup"));
+    assert_null(strstr(w.err.msg, w.dir));
+    world_close(&w);
+}
+
 /* --- a disk of its own ----------------------------------------------------------------------- */
 
-/* A folder that is a small disk, seen by this process only. */
-static void small_disk(const char *dir, const char *options)
+/* Mounts of this process are its own from here on. */
+static void be_apart(void)
 {
     static bool is_apart;
     if (!is_apart &&
         (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL)))
         check_skip("needs the power to mount");
     is_apart = true;
-    assert_int_equal(mount("none", dir, "tmpfs", 0, options), 0);
 }
 
+/* A store on a small disk. */
 static void world_open_small(struct world *w, const char *options)
 {
     struct error err;
+    be_apart();
     *w = (struct world){.dir = check_temp_dir()};
-    small_disk(w->dir, options);
+    assert_int_equal(mount("none", w->dir, "tmpfs", 0, options), 0);
     w->path = xasprintf("%s/cove.db", w->dir);
     assert_int_equal(loop_open(&w->loop, &err), 0);
     assert_int_equal(world_try_open(w, NULL), 0);
@@ -725,6 +742,7 @@ int main(int argc, char **argv)
     check_one(&check, "a migration happens whole or not at all", test_migrations);
     check_one(&check, "waits for a lock, says so, and recovers", test_locked);
     check_one(&check, "writes to no file without a name", test_moved);
+    check_one(&check, "a database that is cut in use is said to be", test_cut_in_use);
     check_one(&check, "a full disk is said, loses nothing, and is got over", test_disk_full);
     check_one(&check, "on a full disk each call is told its own fate", test_disk_full_groups);
     check_one(&check, "does not open on a full disk", test_open_full);
