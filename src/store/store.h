@@ -96,8 +96,8 @@ struct store_name {
 };
 
 /* Which records a list has, newest first; each member narrows it unless it is NULL or 0, and is to
- * be left so in lists of records that do not have it. A page
- * continues where the last one ended, whatever was added or removed meanwhile. */
+ * be left so in lists of records that do not have it. A page continues where the last one ended,
+ * whatever was added or removed meanwhile. */
 struct store_filter {
     const char *owner;       /* sessions, executions */
     const char *session_id;  /* executions, checkpoints */
