@@ -355,6 +355,8 @@ static void begin_request(struct http_conn *c)
     r->is_open = true; /* somebody may answer from here on */
     refusal = check_target(c, &hint);
     if (refusal) {
+        if (refusal == REFUSAL_TARGET)
+            c->phase = CONN_LAST;
         http_send_refusal(r, refusal, hint);
         return;
     }
@@ -508,10 +510,12 @@ static void take_end(struct http_conn *c)
         end(c);
 }
 
-static void read_some(struct http_conn *c)
+/* `is_last`: nothing comes after what the kernel has, so it is read to the end. After a reset there
+ * is no second event. */
+static void read_some(struct http_conn *c, bool is_last)
 {
     char *buffer = http_server_buffer(c->server);
-    for (int i = 0; i < READS_IN_ONE_TURN; i++) {
+    for (int i = 0; i < READS_IN_ONE_TURN || is_last; i++) {
         ssize_t n = transport_read(&c->transport, buffer, CONN_READ_BYTES);
         if (n == TRANSPORT_AGAIN)
             return;
@@ -521,7 +525,8 @@ static void read_some(struct http_conn *c)
         }
         if (c->phase != CONN_LINGER)
             take_steps(c, buffer, (size_t)n, false);
-        bool has_more = (size_t)n == CONN_READ_BYTES || transport_has_more(&c->transport);
+        bool has_more =
+            is_last || (size_t)n == CONN_READ_BYTES || transport_has_more(&c->transport);
         if (c->is_closed || !takes_input(c) || c->pending || !has_more)
             return;
     }
@@ -534,17 +539,21 @@ static void on_event(void *ctx, unsigned events)
 {
     struct http_conn *c = ctx;
     conn_enter(c);
+    bool can_read = takes_input(c) && !c->pending;
+    bool is_hangup = events & LOOP_HANGUP;
+    if (is_hangup)
+        c->interest = 0; /* after an error nothing is watched, so it is asked for anew */
     if (events & LOOP_WRITE || c->transport.write_wants_read)
         flush(c);
-    if (takes_input(c) && !c->pending) {
-        if (events & (LOOP_READ | LOOP_HANGUP) || c->transport.read_wants_write)
-            read_some(c);
-    } else if (events & LOOP_HANGUP) {
-        take_end(c);
-    } else if (events & LOOP_READ) {
+    if (can_read && (events & (LOOP_READ | LOOP_HANGUP) || c->transport.read_wants_write)) {
+        read_some(c, is_hangup);
+    } else if (!can_read && c->interest & LOOP_READ) {
         c->interest &= ~(unsigned)LOOP_READ; /* it sends ahead: not until we can use it */
         loop_watch_set(c->watch, c->interest);
     }
+    /* In the last phase it may still read; a peer that is gone altogether shows when we write. */
+    if (is_hangup && !takes_input(c) && c->phase != CONN_LAST)
+        end(c);
     conn_leave(c);
 }
 
@@ -573,7 +582,7 @@ void conn_kicked(struct http_conn *c)
         if ((c->pending || c->is_step_due) && takes_input(c) && !c->is_closed)
             take_kept(c);
         if (!c->is_closed && takes_input(c) && !c->pending && transport_has_more(&c->transport))
-            read_some(c);
+            read_some(c, false);
     }
     conn_leave(c);
 }

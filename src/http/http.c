@@ -146,7 +146,8 @@ void http_on_gone(struct http_request *r, http_gone_fn fn, void *ctx)
 void http_send_continue(struct http_request *r)
 {
     static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
-    if (!r->is_continued && r->body_seen == 0 && !r->conn->is_closed)
+    /* Behind the head of an answer it would be taken for part of that. */
+    if (!r->is_continued && r->body_seen == 0 && r->status == 0 && !r->conn->is_closed)
         outqueue_add(&r->conn->out, text, sizeof(text) - 1);
     r->is_continued = true;
 }

@@ -57,7 +57,8 @@ void http_on_gone(struct http_request *r, http_gone_fn fn, void *ctx);
 /* --- a body that is streamed -------------------------------------------------------------------
  */
 
-/* `data` is borrowed for the call. At the end comes one call with `len` 0. */
+/* `data` is borrowed for the call. At the end comes one call with `len` 0. Before the answer
+ * begins, if a client that waits for 100 is to send its body at all. */
 typedef void (*http_body_fn)(void *ctx, const void *data, size_t len);
 void http_body_start(struct http_request *r, http_body_fn fn, void *ctx);
 void http_body_pause(

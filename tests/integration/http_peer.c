@@ -313,8 +313,8 @@ static void post_mirror(struct http_request *r, void *ctx)
     (void)ctx;
     struct stream *stream = stream_new(r);
     http_on_drain(r, mirror_drained, stream);
-    http_stream_begin(r, 200, "application/octet-stream", HTTP_LENGTH_UNKNOWN);
     http_body_start(r, mirror_data, stream);
+    http_stream_begin(r, 200, "application/octet-stream", HTTP_LENGTH_UNKNOWN);
 }
 
 /* --- events
