@@ -47,6 +47,8 @@ void outqueue_release(struct outqueue *q)
 void outqueue_add(struct outqueue *q, const void *data, size_t len)
 {
     const char *from = data;
+    if (len == 0)
+        return;
     q->len += len;
     if (q->last) {
         size_t part_len = MIN(len, q->last->cap - q->last->end);
