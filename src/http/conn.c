@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "event/loop.h"
+#include "http/dispatch.h"
 
 #define NS_PER_MS         1000000LL
 #define NS_PER_S          1000000000LL
@@ -34,8 +35,7 @@ static int64_t deadline_in(uint32_t ms)
     return clock_now_ns() + ms * NS_PER_MS;
 }
 
-/* --- writing
- * -------------------------------------------------------------------------------------- */
+/* --- writing -------------------------------------------------------------------------------- */
 
 static void note_progress(struct http_conn *c, size_t len)
 {
@@ -76,8 +76,7 @@ static void begin_linger(struct http_conn *c)
     c->input_deadline_ns = deadline_in(config_of(c)->linger_ms);
 }
 
-/* --- the end
- * -------------------------------------------------------------------------------------- */
+/* --- the end -------------------------------------------------------------------------------- */
 
 static void tell_record(struct http_conn *c)
 {
@@ -87,7 +86,7 @@ static void tell_record(struct http_conn *c)
     if (!config->on_end)
         return;
     const struct http_record record = {
-        .id = r->id,
+        .id = http_id(r),
         .peer = c->peer_text,
         .method = c->framing.head.method,
         .path = r->has_path ? r->url.path : NULL,
@@ -114,7 +113,7 @@ static void close_socket(struct http_conn *c)
 }
 
 /* The connection is over. Whoever works for it hears of it, here and nowhere else. */
-static void end(struct http_conn *c)
+void conn_end(struct http_conn *c)
 {
     struct http_request *r = &c->request;
     if (c->is_closed)
@@ -148,24 +147,24 @@ static void free_conn(struct http_conn *c)
 void conn_drop(struct http_conn *c)
 {
     conn_enter(c);
-    end(c);
+    conn_end(c);
     conn_leave(c);
 }
 
-/* --- what is waited for
- * ---------------------------------------------------------------------------- */
+/* --- what is waited for --------------------------------------------------------------------- */
 
 /* Whether bytes of the peer could be used now. */
 static bool takes_input(const struct http_conn *c)
 {
     const struct http_request *r = &c->request;
     switch (c->phase) {
-    case CONN_HEAD:
     case CONN_LINGER:
         return true;
+    case CONN_HEAD: /* who does not take the answers may not go on asking */
+        return c->out.len <= HTTP_STREAM_HIGH;
     case CONN_BODY:
         return !r->is_open || !r->is_streamed_in || (r->on_body && !r->is_body_paused);
-    case CONN_TUNNEL: /* not either while the peer does not take our answers to what it sends */
+    case CONN_TUNNEL: /* the same for pings */
         return !c->is_tunnel_paused && c->out.len <= HTTP_STREAM_HIGH;
     case CONN_BUSY:
     case CONN_LAST:
@@ -225,8 +224,7 @@ void conn_leave(struct http_conn *c)
         free_conn(c);
 }
 
-/* --- requests
- * ---------------------------------------------------------------------------------------- */
+/* --- requests ------------------------------------------------------------------------------- */
 
 bool conn_keeps_alive(const struct http_conn *c)
 {
@@ -240,7 +238,7 @@ bool conn_keeps_alive(const struct http_conn *c)
            head->content_length - c->request.body_seen <= CONN_DISCARD_BYTES;
 }
 
-static void begin_message(struct http_conn *c)
+void conn_next_request(struct http_conn *c)
 {
     framing_again(&c->framing);
     http_reset(&c->request);
@@ -258,177 +256,11 @@ void conn_end_request(struct http_conn *c)
     if (r->is_last)
         c->phase = CONN_LAST;
     else if (c->phase == CONN_BUSY)
-        begin_message(c);
+        conn_next_request(c);
     /* In a body that goes on: its end begins the next message. */
 }
 
-/* Answers a refusal; afterwards the connection ends. */
-static void refuse(struct http_conn *c, enum refusal refusal)
-{
-    c->phase = CONN_LAST;
-    http_send_refusal(&c->request, refusal, NULL);
-}
-
-static enum refusal check_guard(struct http_conn *c)
-{
-    static const enum refusal refusals[] = {
-        [GUARD_PASS] = REFUSAL_NONE,
-        [GUARD_PASS_FOREIGN] = REFUSAL_NONE,
-        [GUARD_BAD_HOST] = REFUSAL_HOST,
-        [GUARD_FOREIGN_HOST] = REFUSAL_FOREIGN_HOST,
-        [GUARD_FOREIGN_ORIGIN] = REFUSAL_FOREIGN_ORIGIN,
-    };
-    const struct framing_head *head = &c->framing.head;
-    const struct guard_question question = {
-        .host = head->host,
-        .origin = framing_find(head, "origin"),
-        .fetch_site = framing_find(head, "sec-fetch-site"),
-        .is_tls = c->is_tls,
-        .is_safe = head->method == METHOD_GET || head->method == METHOD_HEAD,
-    };
-    return refusals[guard_check(&config_of(c)->guard, &question)];
-}
-
-static void keep_parameters(struct http_request *r)
-{
-    strbuf_clear(&r->text);
-    for (size_t i = 0; i < r->match.parameter_count; i++) {
-        r->parameters[i] = r->text.len;
-        strbuf_add(&r->text, r->match.parameters[i].value, r->match.parameters[i].value_len);
-        strbuf_add_char(&r->text, '\0');
-    }
-}
-
-/* Finds the route; *hint says more about what is wrong. */
-static enum refusal check_target(struct http_conn *c, const char **hint)
-{
-    struct http_request *r = &c->request;
-    const struct http_server_config *config = config_of(c);
-    struct framing_head *head = &c->framing.head;
-    *hint = url_parse(&r->url, head->target, NULL);
-    if (*hint)
-        return REFUSAL_TARGET;
-    r->has_path = true;
-    switch (route_find(config->routes, config->route_count, head->method, r->url.path, &r->match)) {
-    case ROUTE_FOUND:
-        keep_parameters(r);
-        return REFUSAL_NONE;
-    case ROUTE_NO_METHOD:
-        http_add_header(r, "Allow", r->match.allow);
-        return REFUSAL_NO_METHOD;
-    case ROUTE_NO_PATH:
-        break;
-    }
-    return REFUSAL_NO_PATH;
-}
-
-static bool has_body(const struct framing_head *head)
-{
-    return head->is_chunked ||
-           (head->content_length != FRAMING_NO_LENGTH && head->content_length > 0);
-}
-
-static void call_handler(struct http_conn *c)
-{
-    struct http_request *r = &c->request;
-    r->is_open = true;
-    r->match.route->handler(r, config_of(c)->ctx);
-}
-
-/* The head is there: everything that can be said without the body is said now. */
-static void begin_request(struct http_conn *c)
-{
-    struct http_request *r = &c->request;
-    const struct http_server_config *config = config_of(c);
-    const struct framing_head *head = &c->framing.head;
-    const char *hint = NULL;
-    c->phase = CONN_BODY;
-    c->request_count++;
-    c->input_deadline_ns = 0;
-    r->started_ns = r->body_from_ns = clock_now_ns();
-    r->is_continued = !head->expects_continue || !has_body(head);
-    enum refusal refusal = check_guard(c);
-    if (refusal) {
-        refuse(c, refusal);
-        return;
-    }
-    r->is_open = true; /* somebody may answer from here on */
-    refusal = check_target(c, &hint);
-    if (refusal) {
-        if (refusal == REFUSAL_TARGET)
-            c->phase = CONN_LAST;
-        http_send_refusal(r, refusal, hint);
-        return;
-    }
-    if (config->authorize && !config->authorize(r, r->match.route, config->ctx))
-        return;
-    r->is_open = false;
-    if (head->content_length != FRAMING_NO_LENGTH &&
-        head->content_length > r->match.route->body_max) {
-        refuse(c, REFUSAL_BODY_TOO_LARGE);
-        return;
-    }
-    r->is_streamed_in = r->match.route->flags & ROUTE_BODY_STREAMED;
-    r->body.max = MAX(r->match.route->body_max, 1);
-    if (r->is_streamed_in)
-        call_handler(c);
-    else
-        http_send_continue(r);
-}
-
-/* Ends a request that goes wrong in its body: with an answer as long as none has begun. */
-static void cut_short(struct http_conn *c, enum refusal refusal)
-{
-    struct http_request *r = &c->request;
-    http_gone_fn on_gone = r->is_open ? r->on_gone : NULL;
-    void *ctx = r->gone_ctx;
-    if (r->status && !r->is_open) { /* answered: what is wrong is only on its way */
-        c->phase = CONN_LAST;
-        return;
-    }
-    if (r->status || (r->is_open && !on_gone)) {
-        end(c);
-        return;
-    }
-    refuse(c, refusal);
-    if (on_gone)
-        on_gone(ctx);
-}
-
-static void take_body(struct http_conn *c, const char *data, size_t len)
-{
-    struct http_request *r = &c->request;
-    r->body_seen += len;
-    if (r->status && !r->is_stream) /* answered: this is only on its way */
-        return;
-    if (r->body_seen > r->match.route->body_max) {
-        cut_short(c, REFUSAL_BODY_TOO_LARGE);
-        return;
-    }
-    if (r->is_streamed_in)
-        r->on_body(r->body_ctx, data, len);
-    else
-        strbuf_add(&r->body, data, len);
-}
-
-static void end_body(struct http_conn *c)
-{
-    struct http_request *r = &c->request;
-    c->phase = CONN_BUSY;
-    if (r->status && !r->is_stream) {
-        begin_message(c);
-        return;
-    }
-    if (!r->is_streamed_in) {
-        call_handler(c);
-    } else if (r->on_body) {
-        r->is_body_told = true;
-        r->on_body(r->body_ctx, NULL, 0);
-    }
-}
-
-/* --- reading
- * ------------------------------------------------------------------------------------------ */
+/* --- reading -------------------------------------------------------------------------------- */
 
 static void take_step(struct http_conn *c, enum framing_step step, const char *body, size_t len)
 {
@@ -436,16 +268,16 @@ static void take_step(struct http_conn *c, enum framing_step step, const char *b
     case FRAMING_MORE:
         break;
     case FRAMING_HEAD:
-        begin_request(c);
+        dispatch_head(c);
         break;
     case FRAMING_BODY:
-        take_body(c, body, len);
+        dispatch_body(c, body, len);
         break;
     case FRAMING_END:
-        end_body(c);
+        dispatch_end(c);
         break;
     case FRAMING_BAD:
-        cut_short(c, c->framing.refusal);
+        dispatch_fault(c, c->framing.refusal);
         break;
     }
 }
@@ -484,9 +316,8 @@ static void take_steps(struct http_conn *c, const char *data, size_t len, bool i
         is_more = step == FRAMING_HEAD || step == FRAMING_BODY;
         take_step(c, step, body, body_len);
     }
-    if (at < len && c->phase == CONN_TUNNEL && takes_input(c) && !c->is_closed) {
+    if (at < len && c->phase == CONN_TUNNEL && takes_input(c) && !c->is_closed)
         at += c->tunnel->on_bytes(c->tunnel_ctx, data + at, len - at);
-    }
     c->is_step_due = is_more && is_in_request(c);
     keep_pending(c, data + at, len - at);
 }
@@ -507,7 +338,7 @@ static void take_end(struct http_conn *c)
     if (c->phase == CONN_HEAD && c->out.len > 0 && !c->is_lost)
         c->phase = CONN_LAST; /* its answers are complete, and it may still read them */
     else
-        end(c);
+        conn_end(c);
 }
 
 /* `is_last`: nothing comes after what the kernel has, so it is read to the end. After a reset there
@@ -547,13 +378,13 @@ static void on_event(void *ctx, unsigned events)
         flush(c);
     if (can_read && (events & (LOOP_READ | LOOP_HANGUP) || c->transport.read_wants_write)) {
         read_some(c, is_hangup);
-    } else if (!can_read && c->interest & LOOP_READ) {
+    } else if (!can_read && events & LOOP_READ && c->interest & LOOP_READ) {
         c->interest &= ~(unsigned)LOOP_READ; /* it sends ahead: not until we can use it */
         loop_watch_set(c->watch, c->interest);
     }
     /* In the last phase it may still read; a peer that is gone altogether shows when we write. */
     if (is_hangup && !takes_input(c) && c->phase != CONN_LAST)
-        end(c);
+        take_end(c);
     conn_leave(c);
 }
 
@@ -576,7 +407,7 @@ void conn_kicked(struct http_conn *c)
 {
     conn_enter(c);
     if (c->is_lost) {
-        end(c);
+        conn_end(c);
     } else {
         call_drained(c);
         if ((c->pending || c->is_step_due) && takes_input(c) && !c->is_closed)
@@ -587,8 +418,7 @@ void conn_kicked(struct http_conn *c)
     conn_leave(c);
 }
 
-/* --- deadlines
- * ------------------------------------------------------------------------------------------ */
+/* --- deadlines ------------------------------------------------------------------------------ */
 
 /* A body may take its time, and a second more for each `body_rate` bytes of it. */
 static int64_t body_deadline(const struct http_conn *c)
@@ -603,9 +433,9 @@ static void input_is_late(struct http_conn *c)
 {
     bool is_silent = c->phase == CONN_LINGER || !framing_is_begun(&c->framing);
     if (is_silent)
-        end(c);
+        conn_end(c);
     else
-        cut_short(c, REFUSAL_SLOW);
+        dispatch_fault(c, REFUSAL_SLOW);
 }
 
 void conn_check_deadlines(struct http_conn *c, int64_t now_ns)
@@ -617,7 +447,7 @@ void conn_check_deadlines(struct http_conn *c, int64_t now_ns)
         input = 0; /* it is our turn */
     conn_enter(c);
     if (c->output_deadline_ns && now_ns >= c->output_deadline_ns)
-        end(c);
+        conn_end(c);
     else if (input && now_ns >= input)
         input_is_late(c);
     conn_leave(c);
@@ -639,8 +469,7 @@ void conn_drain(struct http_conn *c)
     conn_leave(c);
 }
 
-/* --- tunnels
- * ---------------------------------------------------------------------------------------------- */
+/* --- tunnels -------------------------------------------------------------------------------- */
 
 void conn_take_over(struct http_conn *c, const struct conn_tunnel *tunnel, void *ctx)
 {
@@ -671,9 +500,7 @@ void conn_tunnel_end(struct http_conn *c)
     c->phase = CONN_LAST;
 }
 
-/* --- birth
- * ------------------------------------------------------------------------------------------------
- */
+/* --- birth ---------------------------------------------------------------------------------- */
 
 void conn_open(struct http_server *server, int fd, const struct sockaddr *address, struct tls *tls)
 {

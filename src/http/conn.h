@@ -1,4 +1,5 @@
-/* conn.h - one connection, inside of http/: only conn.c, http.c, http_server.c and websocket.c */
+/* conn.h - one connection, inside of http/: for conn.c, dispatch.c, http.c, http_server.c,
+ * websocket.c */
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
@@ -108,8 +109,10 @@ void conn_open(struct http_server *server, int fd, const struct sockaddr *addres
 void conn_enter(struct http_conn *conn);
 void conn_leave(struct http_conn *conn);
 
-void conn_end_request(struct http_conn *conn); /* its answer is complete */
-void conn_drop(struct http_conn *conn);        /* closes now, as if the peer had gone */
+void conn_next_request(struct http_conn *conn); /* after the last one was answered and read */
+void conn_end(struct http_conn *conn);          /* closes; for who has entered */
+void conn_end_request(struct http_conn *conn);  /* its answer is complete */
+void conn_drop(struct http_conn *conn);         /* closes now, as if the peer had gone */
 void conn_check_deadlines(struct http_conn *conn, int64_t now_ns);
 void conn_drain(struct http_conn *conn);  /* the server ends: so does this one when it is idle */
 void conn_kicked(struct http_conn *conn); /* by the server's kick, from the loop */

@@ -22,7 +22,7 @@ static enum framing_step refuse(struct framing *f, enum refusal refusal)
     return FRAMING_BAD;
 }
 
-/* --- what llhttp tells ------------------------------------------------------------------------ */
+/* --- what llhttp tells ---------------------------------------------------------------------- */
 
 static struct framing *framing_of(llhttp_t *parser)
 {
@@ -132,7 +132,7 @@ static enum framing_step refuse_llhttp(struct framing *f, llhttp_errno_t code)
     return refuse(f, f->has_head ? REFUSAL_CHUNK : REFUSAL_SYNTAX);
 }
 
-/* --- rules for headers ------------------------------------------------------------------------ */
+/* --- rules for headers ---------------------------------------------------------------------- */
 
 static enum refusal judge_host(struct framing_head *head, const char *value)
 {
@@ -248,7 +248,7 @@ static enum refusal judge_headers(struct framing_head *head)
     return refusal;
 }
 
-/* --- the head, line by line ------------------------------------------------------------------- */
+/* --- the head, line by line ----------------------------------------------------------------- */
 
 static bool is_token_char(char c)
 {
@@ -405,8 +405,7 @@ static enum framing_step next_of_head(struct framing *f, const char *data, size_
     return FRAMING_MORE;
 }
 
-/* --- the body ----------------------------------------------------------------------------------
- */
+/* --- the body ------------------------------------------------------------------------------- */
 
 /* Lengths, extensions and line ends of chunks must stay small beside the chunks. */
 static bool has_too_much_slack(const struct framing *f)
@@ -458,8 +457,7 @@ enum framing_step framing_next(struct framing *f, const char *data, size_t len, 
     return step;
 }
 
-/* --- life ----------------------------------------------------------------------------------------
- */
+/* --- life ----------------------------------------------------------------------------------- */
 
 static void reset(struct framing *f)
 {

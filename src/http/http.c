@@ -15,8 +15,7 @@
 #define MS_PER_S        1000
 #define JSON_TYPE       "application/json"
 
-/* --- life
- * ------------------------------------------------------------------------------------------ */
+/* --- life ----------------------------------------------------------------------------------- */
 
 static void empty(struct strbuf *b)
 {
@@ -54,8 +53,7 @@ void http_release(struct http_request *r)
     strbuf_release(&r->headers);
 }
 
-/* --- the request
- * ------------------------------------------------------------------------------------ */
+/* --- the request ---------------------------------------------------------------------------- */
 
 const struct framing_head *http_head(const struct http_request *r)
 {
@@ -140,8 +138,7 @@ void http_on_gone(struct http_request *r, http_gone_fn fn, void *ctx)
     r->gone_ctx = ctx;
 }
 
-/* --- a body that is streamed
- * -------------------------------------------------------------------------- */
+/* --- a body that is streamed ---------------------------------------------------------------- */
 
 void http_send_continue(struct http_request *r)
 {
@@ -181,8 +178,7 @@ void http_body_resume(struct http_request *r)
     conn_leave(r->conn);
 }
 
-/* --- the answer
- * ------------------------------------------------------------------------------------------ */
+/* --- the answer ----------------------------------------------------------------------------- */
 
 static bool is_plain(const char *text)
 {
@@ -337,8 +333,7 @@ void http_refuse(struct http_request *r, enum refusal refusal)
     http_send_refusal(r, refusal, NULL);
 }
 
-/* --- streams
- * --------------------------------------------------------------------------------------------- */
+/* --- streams -------------------------------------------------------------------------------- */
 
 void http_stream_begin(struct http_request *r, int status, const char *type, uint64_t length)
 {

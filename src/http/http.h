@@ -7,8 +7,9 @@
  * request ends, and its pointer with it.
  *
  * When the peer leaves before that, http_on_gone()'s function is called, within milliseconds, and
- * the request has ended, too. A handler that asked for no such call has to answer nevertheless;
- * nobody reads it.
+ * the request has ended, too; so it is when a body that is streamed turns out to be malformed, too
+ * large or too late, which the peer is told by this layer. A handler that asked for no such call
+ * has to answer nevertheless; nobody reads it.
  *
  * No function here calls back: callbacks come from the loop. */
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -31,7 +32,7 @@ struct url;
 #define HTTP_STREAM_HIGH    (256 * 1024) /* bytes that wait for the peer: above it, stop... */
 #define HTTP_STREAM_LOW     (64 * 1024)  /* ...and go on below it */
 
-/* --- the request; all text is borrowed and lives as long as the request ----------------------- */
+/* --- the request; all text is borrowed and lives as long as the request --------------------- */
 
 enum method http_method(const struct http_request *r);
 const char *http_path(const struct http_request *r);                        /* decoded */
@@ -54,8 +55,7 @@ void *http_user(const struct http_request *r);
 typedef void (*http_gone_fn)(void *ctx);
 void http_on_gone(struct http_request *r, http_gone_fn fn, void *ctx);
 
-/* --- a body that is streamed -------------------------------------------------------------------
- */
+/* --- a body that is streamed ---------------------------------------------------------------- */
 
 /* `data` is borrowed for the call. At the end comes one call with `len` 0. Before the answer
  * begins, if a client that waits for 100 is to send its body at all. */
@@ -65,8 +65,7 @@ void http_body_pause(
     struct http_request *r); /* at most what was read already still comes: nothing */
 void http_body_resume(struct http_request *r);
 
-/* --- the answer ----------------------------------------------------------------------------------
- */
+/* --- the answer ----------------------------------------------------------------------------- */
 
 /* Before the answer. `value` must have no control characters; one that has is a bug of the caller.
  */

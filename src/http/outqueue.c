@@ -85,11 +85,15 @@ int outqueue_peek(const struct outqueue *q, struct iovec *pieces, int room)
 
 void outqueue_drop(struct outqueue *q, size_t len)
 {
+    BUG_ON(len > q->len);
     q->len -= len;
-    while (q->first && len >= q->first->end - q->first->begin) {
-        len -= q->first->end - q->first->begin;
+    while (len > 0) {
+        size_t have = q->first->end - q->first->begin;
+        if (len < have) {
+            q->first->begin += len;
+            return;
+        }
+        len -= have;
         drop_first(q);
     }
-    if (len > 0)
-        q->first->begin += len;
 }

@@ -34,8 +34,7 @@ struct websocket {
     bool is_paused, is_closing, is_alive; /* is_alive: something came since the last look */
 };
 
-/* --- what wslay asks and tells
- * ------------------------------------------------------------------------ */
+/* --- what wslay asks and tells -------------------------------------------------------------- */
 
 static ssize_t on_recv(wslay_event_context_ptr ctx, uint8_t *buffer, size_t len, int flags,
                        void *user)
@@ -105,8 +104,7 @@ static void push(struct websocket *ws)
         conn_tunnel_end(ws->conn);
 }
 
-/* --- what the connection tells
- * --------------------------------------------------------------------------- */
+/* --- what the connection tells -------------------------------------------------------------- */
 
 static size_t tunnel_bytes(void *ctx, const char *data, size_t len)
 {
@@ -146,9 +144,7 @@ static void tunnel_server_end(void *ctx)
 static const struct conn_tunnel tunnel = {tunnel_bytes, tunnel_drain, tunnel_gone,
                                           tunnel_server_end};
 
-/* --- time
- * ---------------------------------------------------------------------------------------------------
- */
+/* --- time ----------------------------------------------------------------------------------- */
 
 static void on_timer(void *ctx);
 
@@ -173,8 +169,7 @@ static void on_timer(void *ctx)
     conn_leave(ws->conn);
 }
 
-/* --- the handshake
- * --------------------------------------------------------------------------------------------- */
+/* --- the handshake -------------------------------------------------------------------------- */
 
 static bool is_key(const char *key)
 {
@@ -265,8 +260,7 @@ struct websocket *websocket_accept(struct http_request *r, struct loop *loop,
     return ws;
 }
 
-/* --- what its user asks
- * ------------------------------------------------------------------------------------------ */
+/* --- what its user asks --------------------------------------------------------------------- */
 
 bool websocket_send(struct websocket *ws, bool is_text, const void *data, size_t len)
 {

@@ -55,8 +55,7 @@ static void answer_json(struct http_request *r, json_t *value)
     http_respond(r, 200, JSON, text.data, text.len);
 }
 
-/* --- plain answers
- * --------------------------------------------------------------------------------- */
+/* --- plain answers -------------------------------------------------------------------------- */
 
 static void get_hello(struct http_request *r, void *ctx)
 {
@@ -129,8 +128,7 @@ static void get_stats(struct http_request *r, void *ctx)
                           me.last_path, "ws_open", me.ws_open, "ws_code", me.ws_code));
 }
 
-/* --- answers that come later
- * ------------------------------------------------------------------------- */
+/* --- answers that come later ---------------------------------------------------------------- */
 
 struct later {
     struct http_request *request;
@@ -182,8 +180,7 @@ static void get_deaf(struct http_request *r, void *ctx)
     begin_later(r, false);
 }
 
-/* --- streams
- * ------------------------------------------------------------------------------------------- */
+/* --- streams -------------------------------------------------------------------------------- */
 
 struct stream {
     struct http_request *request;
@@ -317,8 +314,7 @@ static void post_mirror(struct http_request *r, void *ctx)
     http_stream_begin(r, 200, "application/octet-stream", HTTP_LENGTH_UNKNOWN);
 }
 
-/* --- events
- * -------------------------------------------------------------------------------------------- */
+/* --- events --------------------------------------------------------------------------------- */
 
 static void events_gone(void *ctx)
 {
@@ -348,8 +344,7 @@ static void get_events(struct http_request *r, void *ctx)
     }
 }
 
-/* --- websockets
- * ------------------------------------------------------------------------------------------ */
+/* --- websockets ----------------------------------------------------------------------------- */
 
 struct echo {
     struct websocket *ws;
@@ -410,8 +405,7 @@ static void get_socket(struct http_request *r, void *ctx)
     flood(echo);
 }
 
-/* --- the server
- * -------------------------------------------------------------------------------------------- */
+/* --- the server ----------------------------------------------------------------------------- */
 
 enum { SCOPE_ALL, SCOPE_SECRET };
 

@@ -457,6 +457,29 @@ def test_a_large_answer_in_one_piece(shared):
     assert shared.get(f"/given?bytes={20 * MIB}").body == b"g" * 20 * MIB
 
 
+def flood(link, data, seconds=2):
+    """Sends the same again and again and reads nothing, until it is held back; -> bytes sent"""
+    link.setblocking(False)
+    end, sent = time.monotonic() + seconds * SLOWNESS, 0
+    while time.monotonic() < end and select.select([], [link], [], 0.3 * SLOWNESS)[1]:
+        with contextlib.suppress(BlockingIOError):
+            sent += link.send(data[sent % len(data):])
+    return sent
+
+
+def test_who_asks_without_reading_is_held_back(start):
+    server = start()
+    server.get("/hello")
+    before = server.rss()
+    with server.connect(receive_buffer=4096) as link:
+        assert flood(link, (GET % b"/hello") * 1000) < 40 * MIB
+        assert server.rss() - before < (4 if not covetest.IS_ASAN else 32) * MIB
+        link.setblocking(True)
+        link.settimeout(PATIENCE)
+        reader = Reader(link)
+        assert {Answer(reader).body for _ in range(2000)} == {b"hello\n"}
+
+
 def test_an_answer_cut_short_is_seen_as_such(shared):
     text = shared.ask(GET % b"/abort")
     assert text.endswith(b"4\r\nhalf\r\n")
@@ -916,15 +939,7 @@ def test_websocket_echo_of_who_does_not_read(start):
     server = start(stall_ms=60000)
     before = server.rss()
     ws = Socket(server)
-    ws.link.setblocking(False)
-    flood = (frame(PING, b"x" * 100) + frame(BINARY, b"y" * 1000)) * 200
-    end, sent = time.monotonic() + 2, 0
-    while time.monotonic() < end and sent < 50 * MIB:
-        if not select.select([], [ws.link], [], 0.3)[1]:
-            break
-        with contextlib.suppress(BlockingIOError):
-            sent += ws.link.send(flood[sent % len(flood):])
-    assert sent < 50 * MIB  # it was held back
+    assert flood(ws.link, (frame(PING, b"x" * 100) + frame(BINARY, b"y" * 1000)) * 200) < 40 * MIB
     assert server.rss() - before < (6 if not covetest.IS_ASAN else 48) * MIB
     ws.link.close()
 
