@@ -253,7 +253,7 @@ void conn_end_request(struct http_conn *c)
     tell_record(c);
     if (c->is_closed)
         return;
-    if (r->is_last)
+    if (r->is_last || http_server_is_draining(c->server))
         c->phase = CONN_LAST;
     else if (c->phase == CONN_BUSY)
         conn_next_request(c);

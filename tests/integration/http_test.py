@@ -763,6 +763,20 @@ def test_drain_lets_requests_finish(start):
     assert server.process.wait(PATIENCE) == 0
 
 
+def test_drain_ends_with_the_stream_that_runs(start):
+    """Its head promised to keep the connection, before anybody knew of the end."""
+    server = start(drain_ms=10_000_000, idle_ms=10_000_000)
+    with server.connect(receive_buffer=4096) as link:
+        link.sendall(GET % b"/big?bytes=20000000")
+        wait_for(lambda: server.stats()["open"] == 1, "the handler works")
+        server.process.send_signal(signal.SIGTERM)
+        reader = Reader(link)
+        answer = Answer(reader)
+        assert "connection" not in answer.headers and len(answer.body) == 20000000
+        assert link.recv(1) == b""
+    assert server.process.wait(PATIENCE) == 0
+
+
 def test_drain_has_a_deadline(start):
     server = start(drain_ms=300)
     with server.connect() as link:
@@ -1013,6 +1027,7 @@ def test_tls_versions(secure, version):
     assert server.get("/hello").status == 200
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_tls_1_1_and_other_protocols_are_refused(secure, certificate):
     server = secure()
     server.tls.set_ciphers("ALL:@SECLEVEL=0")
