@@ -3,7 +3,9 @@
  * One request at a time. While it is answered nothing more is read, so the kernel's buffers hold
  * back a peer that sends ahead; that the peer has left is told all the same, by the hang-up that
  * the loop watches for. A peer that only shuts down its sending side while it waits for an answer
- * counts as gone: nobody can tell the two apart, and what runs for nobody must stop.
+ * counts as gone: nobody can tell the two apart, and what runs for nobody must stop. Only who has
+ * sent ahead more than the kernel's buffers take has its end behind bytes that wait, and is found
+ * out when they are wanted.
  *
  * Callbacks come from events and kicks only, never from inside a call of a handler's; so whatever a
  * handler does, no other function of it runs meanwhile, and nothing it holds is freed. */

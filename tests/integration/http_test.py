@@ -5,6 +5,7 @@ import email.utils
 import json
 import os
 import pathlib
+import random
 import re
 import resource
 import select
@@ -738,6 +739,70 @@ def test_a_unix_socket(start, tmp_path):
     again.process.send_signal(signal.SIGTERM)
     assert again.process.wait(PATIENCE) == 0 and not os.path.exists(path)
     server.stop = lambda: None
+
+
+# --- all at once ----------------------------------------------------------------------------------------
+
+POST = b"%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s"
+FRAGMENTS = [
+    GET % b"/hello", (GET % b"/hello") * 20, GET % b"/later/1", GET % b"/later/250", GET % b"/deaf/5", GET % b"/nothing", GET % b"/fail",
+    GET % b"/big?bytes=3000000", GET % b"/given?bytes=700000", GET % b"/abort", GET % b"/events?endless=1", GET % b"/events",
+    POST % (b"POST /echo", 5, b"hello"), POST % (b"POST /echo", 5, b"hel"), POST % (b"PUT /sink", 100000, b"x" * 100000),
+    POST % (b"PUT /slow-sink?ms=3", 90000, b"x" * 90000), POST % (b"PUT /deny", 50, b"x" * 20), POST % (b"PUT /deny", 500000, b"x" * 100000),
+    POST % (b"PUT /ten-sink", 10, b"0123456789"), POST % (b"POST /mirror", 400000, b"x" * 400000), POST % (b"POST /ten", 11, b"x" * 11),
+    b"POST /mirror HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", b"5\r\nhello\r\n", b"0\r\n\r\n",
+    b"PUT /sink HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n", b"abc", b"GET / HT", b"\r\n", b"\0\xff",
+    b"GET /socket HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", b"\x82\x83\1\2\3\4abc", b"\x89\x80\1\2\3\4", b"\x81\x85\0\0\0\0close",
+]
+
+
+def act(server, links, dice):
+    """One of the things that a peer may do, at any time."""
+    place = dice.randrange(len(links))
+    if links[place] is None:
+        links[place] = server.connect(receive_buffer=dice.choice([None, 4096]))
+        return
+    link = links[place]
+    action = dice.choices(["send", "receive", "part", "leave", "reset", "end"], [10, 10, 3, 2, 1, 1])[0]
+    with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        link.setblocking(False)
+        if action == "send":
+            link.send(dice.choice(FRAGMENTS))
+        elif action == "part":
+            text = dice.choice(FRAGMENTS)
+            link.send(text[:dice.randrange(1, len(text) + 1)])
+        elif action == "receive":
+            link.recv(dice.choice([10, 1 << 18]))
+        elif action == "end":
+            link.shutdown(socket.SHUT_WR)
+        else:
+            links[place] = None
+            leave_rudely(link) if action == "reset" else link.close()
+
+
+@pytest.mark.parametrize("is_secure", [False, True], ids=["plain", "tls"])
+def test_peers_that_do_anything_at_any_time(start, certificate, is_secure, is_long):
+    options = {"cert": certificate[0], "key": certificate[1]} if is_secure else {}
+    server = start(head_ms=400, body_ms=400, idle_ms=400, stall_ms=400, linger_ms=50, ping_ms=100, heartbeat_ms=5, connections=30, **options)
+    if is_secure:
+        server.tls = ssl.create_default_context(cafile=certificate[0])
+    fds, seed = server.fds(), random.randrange(1 << 32)
+    print("seed", seed)  # pytest shows it when the test fails
+    dice, links = random.Random(seed), [None] * 40
+    for _ in range(200_000 if is_long else 6_000 if is_secure else 20_000):
+        try:
+            act(server, links, dice)
+        except OSError:
+            pass  # the server may refuse and close whatever this is
+        links = [None if link and link.fileno() < 0 else link for link in links]
+    for link in links:
+        if link:
+            link.close()
+    wait_for(lambda: server.stats()["connections"] == 1, "only this connection is left")
+    wait_for(lambda: server.stats()["open"] == 0, "each handler has come to its end")
+    wait_for(lambda: server.fds() <= fds, "its descriptors are closed")
+    assert server.get("/hello").body == b"hello\n"
 
 
 # --- the end of the server ---------------------------------------------------------------------------
