@@ -537,13 +537,13 @@ def test_the_time_until_a_leave_is_noticed(shared):
                 if json.loads(Answer(reader).body)["gone"] == gone + 1:
                     break
             delays.append(time.monotonic() - begin)
-    assert sorted(delays)[4] < 0.02 * SLOWNESS
+    assert sorted(delays)[4] < 0.05 * SLOWNESS
 
 
 def test_a_handler_that_does_not_ask_answers_nobody(start):
     server = start()
     link = server.connect()
-    link.sendall(GET % b"/deaf/150")
+    link.sendall(GET % b"/deaf/1000")
     wait_for(lambda: server.stats()["open"] == 1, "the handler works")
     link.close()
     wait_for(lambda: server.stats()["open"] == 0, "it has answered")
@@ -580,7 +580,7 @@ def test_a_head_has_a_deadline_that_bytes_do_not_move(start):
                 link.send(b"A: b\r\n" if time.monotonic() - begin < PATIENCE else b"")
         answer = Answer(Reader(link))
         assert (answer.status, answer.error()) == (408, "request_timeout")
-        assert 0.25 < time.monotonic() - begin < 2 * SLOWNESS
+        assert 0.25 < time.monotonic() - begin < 5 * SLOWNESS
 
 
 def test_the_second_head_has_a_deadline_too(start):
@@ -643,18 +643,18 @@ def test_a_reader_that_takes_nothing_is_cut_off(start):
 
 
 def test_a_reader_that_takes_little_but_goes_on_is_served(start):
-    server = start(stall_ms=400)
+    server = start(stall_ms=1500)
     with server.connect(receive_buffer=8192) as link:
-        link.sendall(GET % b"/big?bytes=3000000&sized=1")
-        end, seen = time.monotonic() + 1.2, 0
+        link.sendall(GET % b"/big?bytes=10000000&sized=1")
+        end, seen = time.monotonic() + 2.2, 0
         while time.monotonic() < end:
             seen += len(link.recv(16384))
             select.select([], [], [], 0.01)
         while part := link.recv(1 << 20):
             seen += len(part)
-            if seen >= 3000000:
+            if seen >= 10000000:
                 break
-        assert seen >= 3000000
+        assert seen >= 10000000
     assert server.stats()["gone"] == 0
 
 
@@ -799,7 +799,8 @@ def test_peers_that_do_anything_at_any_time(start, certificate, is_secure, is_lo
     for link in links:
         if link:
             link.close()
-    wait_for(lambda: server.stats()["connections"] == 1, "only this connection is left")
+    # .get: as long as there are too many connections the answer is a refusal
+    wait_for(lambda: server.stats().get("connections") == 1, "only this connection is left")
     wait_for(lambda: server.stats()["open"] == 0, "each handler has come to its end")
     wait_for(lambda: server.fds() <= fds, "its descriptors are closed")
     assert server.get("/hello").body == b"hello\n"
@@ -814,7 +815,7 @@ def test_drain_lets_requests_finish(start):
     idle.sendall(GET % b"/hello")
     Answer(Reader(idle))
     half.sendall(b"GET /hello HTTP/1.1\r\nHost: local")
-    busy.sendall(GET % b"/later/400")
+    busy.sendall(GET % b"/later/1500")
     wait_for(lambda: server.stats()["open"] == 1, "the handler works")
     server.process.send_signal(signal.SIGTERM)
     assert idle.recv(1) == b""
@@ -1024,7 +1025,7 @@ def test_websocket_echo_of_who_does_not_read(start):
 
 
 def test_websocket_pings_find_the_dead(start):
-    server = start(ping_ms=60)
+    server = start(ping_ms=400 * SLOWNESS)
     alive, dead = Socket(server), Socket(server)
     for _ in range(4):
         assert alive.receive() == (PING, b"")
