@@ -126,8 +126,11 @@ void conn_end(struct http_conn *c)
         c->tunnel->on_gone(c->tunnel_ctx);
         return;
     }
-    if (!r->is_open)
+    if (!r->is_open) {
+        if (r->started_ns && !r->status) /* no handler was called yet */
+            tell_record(c);
         return;
+    }
     if (!r->is_stream)
         r->status = 0;
     if (!r->on_gone) /* it must still be answered */

@@ -62,7 +62,6 @@ struct http_request {
     bool is_open;         /* a handler has it and has not ended it */
     bool is_streamed_in;  /* the handler reads the body itself */
     bool is_body_paused;
-    bool is_body_told; /* its end */
     bool is_continued; /* 100 was sent, or need not be */
     bool is_stream;    /* between http_stream_begin() and _end() */
     bool is_chunked_out;

@@ -165,7 +165,6 @@ void dispatch_end(struct http_conn *c)
     if (!r->is_streamed_in) {
         call_handler(c);
     } else if (r->on_body) {
-        r->is_body_told = true;
         r->on_body(r->body_ctx, NULL, 0);
     }
 }

@@ -41,7 +41,7 @@ void http_reset(struct http_request *r)
     r->started_ns = 0;
     r->body_seen = r->bytes_out = 0;
     r->status = 0;
-    r->has_path = r->is_open = r->is_streamed_in = r->is_body_paused = r->is_body_told = false;
+    r->has_path = r->is_open = r->is_streamed_in = r->is_body_paused = false;
     r->is_continued = r->is_stream = r->is_chunked_out = r->has_no_body = r->is_full = false;
     r->is_last = false;
 }

@@ -551,6 +551,16 @@ def test_a_handler_that_does_not_ask_answers_nobody(start):
     assert server.stats()["gone"] == 0
 
 
+def test_who_leaves_before_a_handler_was_called_is_recorded(start):
+    """Whoever authorized the request has to hear of its end."""
+    server = start()
+    with server.connect() as link:
+        link.sendall(b"POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhe")
+        wait_for(lambda: server.stats()["connections"] == 2, "it is connected")
+    wait_for(lambda: server.stats()["last_path"] == "/echo", "its end is told")
+    assert server.stats()["last_status"] == 0
+
+
 def test_leaving_peers_leave_nothing_behind(start):
     server = start()
     server.get("/hello")
