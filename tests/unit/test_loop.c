@@ -76,6 +76,23 @@ static void test_write(void **state)
     world_close(&w);
 }
 
+/* A watch that waits for nothing sleeps; then it waits for something else. */
+static void test_set(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open(&w);
+    assert_int_equal(write(w.pair[1], "x", 1), 1);
+    watch(&w, 0, LOOP_READ, on_event);
+    loop_watch_set(w.watches[0], 0);
+    loop_run(w.loop); /* nothing is left to wait for */
+    assert_int_equal(w.calls, 0);
+    loop_watch_set(w.watches[0], LOOP_WRITE);
+    loop_run(w.loop);
+    assert_int_equal(w.events, LOOP_WRITE);
+    world_close(&w);
+}
+
 static void test_hangup(void **state)
 {
     (void)state;
@@ -281,6 +298,7 @@ int main(void)
     struct check check = {.count = 0};
     check_one(&check, "a readable fd is told, and made non-blocking", test_read);
     check_one(&check, "a writable fd is told", test_write);
+    check_one(&check, "what is waited for can be changed", test_set);
     check_one(&check, "the end of the other side is told", test_hangup);
     check_one(&check, "a writer hears that its reader is gone", test_broken_pipe);
     check_one(&check, "a file cannot be watched", test_file);
