@@ -85,6 +85,13 @@ static void on_poll(uv_poll_t *handle, int status, int events)
     watch->fn(watch->ctx, out);
 }
 
+void loop_watch_set(struct loop_watch *watch, unsigned events)
+{
+    int wanted = (events & LOOP_READ ? UV_READABLE : 0) | (events & LOOP_WRITE ? UV_WRITABLE : 0) |
+                 (events & LOOP_HANGUP ? UV_DISCONNECT : 0);
+    uv_poll_start(&watch->uv, wanted, on_poll); /* with none it stops */
+}
+
 int loop_watch_new(struct loop_watch **out, struct loop *loop, int fd, unsigned events,
                    loop_watch_fn fn, void *ctx, struct error *err)
 {
@@ -96,9 +103,7 @@ int loop_watch_new(struct loop_watch **out, struct loop *loop, int fd, unsigned 
         free(watch);
         return error_uv(err, code, "watch fd");
     }
-    int wanted = (events & LOOP_READ ? UV_READABLE : 0) | (events & LOOP_WRITE ? UV_WRITABLE : 0) |
-                 (events & LOOP_HANGUP ? UV_DISCONNECT : 0);
-    uv_poll_start(&watch->uv, wanted, on_poll);
+    loop_watch_set(watch, events);
     *out = watch;
     return 0;
 }

@@ -27,6 +27,8 @@ typedef void (*loop_watch_fn)(void *ctx, unsigned events);
 /* `fd` is borrowed and must stay open until the watch is freed; it is made non-blocking. */
 MUST_CHECK int loop_watch_new(struct loop_watch **out, struct loop *loop, int fd, unsigned events,
                               loop_watch_fn fn, void *ctx, struct error *err);
+void loop_watch_set(struct loop_watch *watch,
+                    unsigned events); /* other ones from now on; 0: none */
 void loop_watch_free(struct loop_watch *watch);
 
 struct loop_timer;
