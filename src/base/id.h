@@ -3,12 +3,25 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base/error.h"
 
-#define ID_BYTES 32 /* prefix, underscore, 26 characters, NUL */
+#define ID_BYTES    32                                 /* prefix, underscore, 26 characters, NUL */
+#define ID_ALPHABET "0123456789abcdefghjkmnpqrstvwxyz" /* 32 letters without look-alikes */
 
-enum id_kind { ID_SESSION, ID_EXECUTION, ID_TEMPLATE, ID_REQUEST, ID_CHECKPOINT, ID_KIND_COUNT };
+enum id_kind {
+    ID_SESSION,
+    ID_EXECUTION,
+    ID_TEMPLATE,
+    ID_REQUEST,
+    ID_CHECKPOINT,
+    ID_KEY,
+    ID_KIND_COUNT
+};
 
 MUST_CHECK int id_make(enum id_kind kind, char out[ID_BYTES], struct error *err);
 bool id_is_valid(enum id_kind kind, const char *text);
+
+/* `count` random letters, five bits each, and a NUL. */
+MUST_CHECK int id_random(char *out, size_t count, struct error *err);
