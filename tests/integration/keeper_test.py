@@ -209,6 +209,7 @@ def test_a_signal_goes_to_the_client_first(server, client, digest):
 def test_a_second_signal_does_not_wait_for_it(server, client, digest):
     client.create(digest)
     os.kill(client.facts["pid"], signal.SIGSTOP)
+    wait_for(lambda: covetest.status_of(client.facts["pid"])["State"].split()[0] == "T", "it to stop: SIGTERM would overtake")
     server.process.terminate()
     wait_for(lambda: int(covetest.status_of(client.facts["pid"])["ShdPnd"], 16) & 1 << signal.SIGTERM - 1, "the first to arrive")
     assert client.ask(PING).failure is None, "it is still being served"
