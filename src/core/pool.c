@@ -218,6 +218,11 @@ void pool_get_info(const struct pool *p, struct pool_info *out)
     };
 }
 
+uint64_t pool_zygote(const struct pool *p)
+{
+    return p->warm ? warm_zygote(p->warm) : 0;
+}
+
 void pool_on_event(struct pool *p, const struct spawn_message *m)
 {
     if (p->warm)
@@ -261,8 +266,10 @@ void pool_close(struct pool *p, void (*closed)(void *ctx), void *ctx)
     loop_timer_free(take_ptr(&p->timer));
     if (p->warm)
         warm_stop(p->warm);
-    if (!p->first)
-        closed(ctx);
+    if (!p->first) {
+        closed(ctx); /* which may free it */
+        return;
+    }
     for (struct parked *at = p->first, *next; at; at = next) {
         next = at->next;
         session_close(at->session);

@@ -42,5 +42,8 @@ struct pool_info {
 
 void pool_get_info(const struct pool *pool, struct pool_info *out);
 
+/* The warm interpreter, for a session that differs in its limits; 0: there is none now. */
+uint64_t pool_zygote(const struct pool *pool);
+
 /* To be told of every event: its sandboxes are unknown to others. */
 void pool_on_event(struct pool *pool, const struct spawn_message *m);

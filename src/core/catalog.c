@@ -1,0 +1,427 @@
+/* catalog.c - kinds are counted; the last who lets go closes the pool */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/catalog.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "base/memory.h"
+#include "base/strbuf.h"
+
+#define WARM_LANGUAGE   "python" /* whose interpreter can be forked */
+#define WARM_MEMORY_MIN (512 * MIB)
+#define ROTATE_MS       (6 * 3600 * 1000ull)
+
+/* The runners of one look; recipes point into it. */
+struct runner_book {
+    unsigned refs;
+    struct runner_list list;
+};
+
+struct catalog_kind {
+    unsigned refs;
+    struct catalog *catalog;
+    struct map_node by_id;
+    struct catalog_kind *next; /* of all that live */
+    struct catalog_kind *base; /* with whose warm interpreter it is made; NULL: its own */
+    char id[ID_BYTES];
+    struct template_spec spec;
+    struct runner_book *book;
+    struct recipe *recipe;
+    struct pool *pool; /* NULL: not wanted yet, or has gone */
+    bool is_closing;
+};
+
+struct catalog {
+    struct catalog_order order;
+    struct runner_book *book;
+    struct map by_id;
+    struct catalog_kind *all;
+    void (*closed)(void *ctx);
+    void *closed_ctx;
+    bool is_closing;
+};
+
+static void drop_book(struct runner_book *book)
+{
+    if (!book || --book->refs > 0)
+        return;
+    runner_list_release(&book->list);
+    free(book);
+}
+
+/* --- kinds ----------------------------------------------------------------------------------- */
+
+static void free_kind(struct catalog_kind *k)
+{
+    struct catalog_kind **at = &k->catalog->all;
+    while (*at && *at != k)
+        at = &(*at)->next;
+    if (*at)
+        *at = k->next;
+    pool_free(k->pool);
+    recipe_free(k->recipe);
+    drop_book(k->book);
+    params_release(&k->spec, &template_table);
+    if (k->base)
+        catalog_let_go(k->base);
+    free(k);
+}
+
+static void tell_closed(struct catalog *c)
+{
+    for (const struct catalog_kind *k = c->all; k; k = k->next) {
+        if (k->pool)
+            return;
+    }
+    void (*closed)(void *ctx) = c->closed;
+    c->closed = NULL;
+    if (closed)
+        closed(c->closed_ctx);
+}
+
+static void on_pool_closed(void *ctx)
+{
+    struct catalog_kind *k = ctx;
+    struct catalog *c = k->catalog;
+    pool_free(k->pool);
+    k->pool = NULL;
+    if (k->refs == 0)
+        free_kind(k);
+    if (c->is_closing)
+        tell_closed(c);
+}
+
+static void close_pool(struct catalog_kind *k)
+{
+    if (!k->pool || k->is_closing)
+        return;
+    k->is_closing = true;
+    pool_close(k->pool, on_pool_closed, k);
+}
+
+void catalog_let_go(struct catalog_kind *k)
+{
+    if (!k || --k->refs > 0)
+        return;
+    if (k->pool)
+        close_pool(k);
+    else
+        free_kind(k);
+}
+
+static struct catalog_kind *hold(struct catalog_kind *k)
+{
+    k->refs++;
+    return k;
+}
+
+/* NAME=VALUE, NULL-terminated. */
+static char **join_env(const struct param_map *env)
+{
+    char **list = xcalloc(env->count + 1, sizeof(*list));
+    for (size_t i = 0; i < env->count; i++)
+        list[i] = xasprintf("%s=%s", env->names[i], env->values[i]);
+    return list;
+}
+
+static void free_list(char **list)
+{
+    for (char **item = list; *item; item++)
+        free(*item);
+    free(list);
+}
+
+static const struct runner *find_runner(const struct runner_book *book,
+                                        const struct template_spec *spec, struct error *err)
+{
+    const struct runner *found = runner_find(&book->list, spec->language, err);
+    if (!found || !spec->image)
+        return found;
+    for (size_t i = 0; i < book->list.count; i++) {
+        const struct runner *r = &book->list.items[i];
+        if (strcmp(r->image, spec->image) == 0 && strcmp(r->language, found->language) == 0)
+            return r;
+    }
+    error_set(err, ERROR_NOT_FOUND, "image '%s' has no language '%s'", spec->image, spec->language);
+    error_hint(err, "cove image list shows which there are");
+    return NULL;
+}
+
+static int open_recipe(struct recipe **out, const struct catalog *c, const struct runner *runner,
+                       const struct template_spec *spec, const struct resource_spec *over,
+                       struct error *err)
+{
+    char **env = join_env(&spec->env);
+    struct recipe_order order = {.runner = runner,
+                                 .recipes_dir = c->order.recipes_dir,
+                                 .copier = c->order.copier,
+                                 .env = env,
+                                 .allow_degraded = c->order.allow_degraded};
+    int status = template_limits(&order.limits, &c->order.bounds, &spec->resources, over, err);
+    if (status == 0)
+        status = recipe_open(out, &order, err);
+    free_list(env);
+    if (status < 0)
+        return -1;
+    struct session_template *t = recipe_template(*out);
+    t->capacity = c->order.capacity;
+    t->idle_freeze_ms = c->order.idle_freeze_ms;
+    return 0;
+}
+
+static int copy_spec(struct template_spec *out, const struct template_spec *spec, struct error *err)
+{
+    scoped_json json_t *document = params_json(spec, &template_table);
+    return params_read(out, &template_table, document, err);
+}
+
+/* Takes nothing of `spec`; the answer has one holder. */
+static int make_kind(struct catalog_kind **out, struct catalog *c, struct runner_book *book,
+                     const char *id, const struct template_spec *spec,
+                     const struct resource_spec *over, struct error *err)
+{
+    const struct runner *runner = find_runner(book, spec, err);
+    struct recipe *recipe = NULL;
+    if (!runner || open_recipe(&recipe, c, runner, spec, over, err) < 0)
+        return -1;
+    struct catalog_kind *k = xcalloc(1, sizeof(*k));
+    *k = (struct catalog_kind){
+        .refs = 1, .catalog = c, .recipe = recipe, .book = book, .next = c->all};
+    book->refs++;
+    c->all = k;
+    memcpy(k->id, id, MIN(strlen(id), sizeof(k->id) - 1));
+    if (copy_spec(&k->spec, spec, err) < 0) {
+        catalog_let_go(k);
+        return -1;
+    }
+    *out = k;
+    return 0;
+}
+
+static bool can_be_warm(const struct catalog_kind *k)
+{
+    return strcmp(k->spec.language, WARM_LANGUAGE) == 0 && !recipe_template(k->recipe)->is_plain;
+}
+
+static int need_pool(struct catalog_kind *k, struct error *err)
+{
+    struct session_template *t = recipe_template(k->recipe);
+    const struct warm_order warm = {
+        .template = t,
+        .preload = (const char *const *)k->spec.preload.items,
+        .memory_bytes = MAX(t->limits.memory_bytes, WARM_MEMORY_MIN),
+        .rotate_ms = ROTATE_MS,
+    };
+    const struct pool_order order = {
+        .template = t,
+        .warm = can_be_warm(k) ? &warm : NULL,
+        .min_parked = (size_t)k->spec.pool.min,
+        .max_parked = (size_t)MAX(k->spec.pool.min, k->spec.pool.max),
+    };
+    if (k->pool || k->catalog->is_closing)
+        return 0;
+    return pool_open(&k->pool, k->catalog->order.loop, k->catalog->order.spawner, &order, err);
+}
+
+/* --- the catalog ----------------------------------------------------------------------------- */
+
+int catalog_look(struct catalog *c, struct error *err)
+{
+    struct runner_book *book = xcalloc(1, sizeof(*book));
+    book->refs = 1;
+    if (runner_list_load(&book->list, c->order.data_dirs, err) < 0) {
+        drop_book(book);
+        return -1;
+    }
+    drop_book(c->book);
+    c->book = book;
+    return 0;
+}
+
+int catalog_open(struct catalog **out, const struct catalog_order *order, struct error *err)
+{
+    scoped(catalog) struct catalog *c = xcalloc(1, sizeof(*c));
+    c->order = *order;
+    if (catalog_look(c, err) < 0)
+        return -1;
+    *out = take_ptr(&c);
+    return 0;
+}
+
+void catalog_close(struct catalog *c, void (*closed)(void *ctx), void *ctx)
+{
+    c->is_closing = true;
+    c->closed = closed;
+    c->closed_ctx = ctx;
+    for (struct catalog_kind *k = c->all; k; k = k->next)
+        close_pool(k);
+    tell_closed(c);
+}
+
+void catalog_free(struct catalog *c)
+{
+    if (!c)
+        return;
+    c->is_closing = true;
+    MAP_EACH(&c->by_id, node)
+    {
+        struct catalog_kind *k = MAP_OF(node, struct catalog_kind, by_id);
+        map_remove(&c->by_id, node);
+        pool_free(k->pool);
+        k->pool = NULL;
+        catalog_let_go(k);
+    }
+    map_release(&c->by_id);
+    drop_book(c->book);
+    free(c);
+}
+
+const struct runner_list *catalog_runners(const struct catalog *c)
+{
+    return &c->book->list;
+}
+
+int catalog_check(const struct catalog *c, const struct template_spec *spec, struct error *err)
+{
+    scoped(recipe) struct recipe *tried = NULL;
+    const struct runner *runner = find_runner(c->book, spec, err);
+    if (!runner)
+        return -1;
+    if (spec->pool.min > spec->pool.max)
+        return error_set(err, ERROR_INVALID, "pool.min: %d is more than pool.max, %d",
+                         (int)spec->pool.min, (int)spec->pool.max);
+    if (spec->preload.count > 0 && strcmp(runner->language, WARM_LANGUAGE) != 0)
+        return error_set(err, ERROR_INVALID, "preload: only python has modules to import before");
+    return open_recipe(&tried, c, runner, spec, NULL, err);
+}
+
+int catalog_put(struct catalog *c, const char *id, const json_t *document, struct error *err)
+{
+    struct template_spec spec;
+    struct catalog_kind *k = NULL;
+    if (params_read(&spec, &template_table, document, err) < 0)
+        return -1;
+    int status = catalog_check(c, &spec, err);
+    if (status == 0)
+        status = make_kind(&k, c, c->book, id, &spec, NULL, err);
+    params_release(&spec, &template_table);
+    if (status < 0)
+        return -1;
+    catalog_remove(c, id);
+    map_add(&c->by_id, &k->by_id, k->id);
+    if (k->spec.pool.min > 0 && need_pool(k, err) < 0)
+        return -1;
+    return 0;
+}
+
+void catalog_remove(struct catalog *c, const char *id)
+{
+    struct map_node *node = map_find(&c->by_id, id);
+    if (!node)
+        return;
+    map_remove(&c->by_id, node);
+    catalog_let_go(MAP_OF(node, struct catalog_kind, by_id));
+}
+
+struct catalog_kind *catalog_find(const struct catalog *c, const char *word, struct error *err)
+{
+    struct map_node *found = map_find(&c->by_id, word);
+    if (found)
+        return MAP_OF(found, struct catalog_kind, by_id);
+    scoped_strbuf struct strbuf names;
+    strbuf_init(&names, 4 * KIB);
+    MAP_EACH(&c->by_id, node)
+    {
+        struct catalog_kind *k = MAP_OF(node, struct catalog_kind, by_id);
+        if (strcmp(k->spec.name, word) == 0)
+            return k;
+        strbuf_add_fmt(&names, "%s%s", names.len ? ", " : "", k->spec.name);
+    }
+    error_set(err, ERROR_NOT_FOUND, "no template '%.64s'", word);
+    error_hint(err, "there are: %.200s", names.len ? strbuf_str(&names) : "none");
+    return NULL;
+}
+
+/* --- one kind -------------------------------------------------------------------------------- */
+
+const char *catalog_id(const struct catalog_kind *k)
+{
+    return k->id;
+}
+
+const struct template_spec *catalog_spec(const struct catalog_kind *k)
+{
+    return &k->spec;
+}
+
+const struct session_template *catalog_template(const struct catalog_kind *k)
+{
+    return recipe_template(k->recipe);
+}
+
+const struct spawn_limits *catalog_limits(const struct catalog_kind *k)
+{
+    return &catalog_template(k)->limits;
+}
+
+bool catalog_get_pool(const struct catalog_kind *k, struct pool_info *out)
+{
+    if (!k->pool)
+        return false;
+    pool_get_info(k->pool, out);
+    return true;
+}
+
+static bool is_nothing(const struct resource_spec *over)
+{
+    static const struct resource_spec nothing;
+    return !over || memcmp(over, &nothing, sizeof(nothing)) == 0;
+}
+
+int catalog_hold(struct catalog_kind *k, const struct resource_spec *over,
+                 struct catalog_kind **held, struct error *err)
+{
+    if (is_nothing(over)) {
+        *held = hold(k);
+        return 0;
+    }
+    if (make_kind(held, k->catalog, k->book, k->id, &k->spec, over, err) < 0)
+        return -1;
+    (*held)->base = hold(k);
+    return 0;
+}
+
+int catalog_take(struct catalog_kind *k, const struct resource_spec *over, struct session **out,
+                 struct catalog_kind **held, bool *is_parked, const struct session_events *events,
+                 void *ctx, struct error *err)
+{
+    struct catalog_kind *own = NULL;
+    if (need_pool(k, err) < 0 || catalog_hold(k, over, &own, err) < 0)
+        return -1;
+    struct session_template *t = recipe_template(own->recipe);
+    int status;
+    if (own == k && k->pool) {
+        status = pool_take(k->pool, out, is_parked, events, ctx, err);
+    } else {
+        *is_parked = false;
+        t->zygote = k->pool ? pool_zygote(k->pool) : 0;
+        status = session_open(out, k->catalog->order.loop, k->catalog->order.spawner, t, events,
+                              ctx, err);
+    }
+    if (status < 0) {
+        catalog_let_go(own);
+        return -1;
+    }
+    *held = own;
+    return 0;
+}
+
+void catalog_on_event(struct catalog *c, const struct spawn_message *m)
+{
+    for (struct catalog_kind *k = c->all; k; k = k->next) {
+        if (k->pool)
+            pool_on_event(k->pool, m);
+    }
+}

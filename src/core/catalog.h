@@ -1,0 +1,75 @@
+/* catalog.h - the templates that sessions are made from, each with its recipe and its pool
+ *
+ * A template that is replaced or removed goes on for the sessions that were made from it: each of
+ * them holds its kind, and what nobody holds is closed. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "core/pool.h"
+#include "core/recipe.h"
+#include "core/template.h"
+
+struct catalog;
+struct catalog_kind;
+
+/* Borrowed as long as the catalog lives. */
+struct catalog_order {
+    struct loop *loop;
+    struct spawner_client *spawner;
+    struct capacity *capacity;    /* NULL: no limit */
+    const char *const *data_dirs; /* stores of images, NULL-terminated */
+    const char *recipes_dir;
+    const char *copier;
+    struct template_bounds bounds;
+    uint64_t idle_freeze_ms; /* 0: unused sessions go on */
+    bool allow_degraded;
+};
+
+MUST_CHECK int catalog_open(struct catalog **out, const struct catalog_order *order,
+                            struct error *err);
+
+/* Closes every pool; `closed` comes once, later. Kinds that are held live on until let go. */
+void catalog_close(struct catalog *catalog, void (*closed)(void *ctx), void *ctx);
+void catalog_free(struct catalog *catalog); /* after that, or with the spawner gone */
+SCOPED_DEFINE(catalog)
+
+/* What there is to run, as of the last look at the stores. Borrowed until the next one. */
+const struct runner_list *catalog_runners(const struct catalog *catalog);
+MUST_CHECK int catalog_look(struct catalog *catalog, struct error *err);
+
+/* Whether sessions can be made of it: its language, image, kernel and limits. ERROR_INVALID says
+ * what is wrong, ERROR_NOT_FOUND which language or image is missing. */
+MUST_CHECK int catalog_check(const struct catalog *catalog, const struct template_spec *spec,
+                             struct error *err);
+
+/* Adds it, or replaces the one with this id. The document is one that template_table reads. */
+MUST_CHECK int catalog_put(struct catalog *catalog, const char *id, const json_t *document,
+                           struct error *err);
+void catalog_remove(struct catalog *catalog, const char *id); /* none is fine */
+
+/* By id or by name; held by the catalog. NULL with *err: which ones there are. */
+struct catalog_kind *catalog_find(const struct catalog *catalog, const char *word,
+                                  struct error *err);
+
+/* --- one kind of sessions --------------------------------------------------------------------- */
+
+const char *catalog_id(const struct catalog_kind *kind);
+const struct template_spec *catalog_spec(const struct catalog_kind *kind);
+const struct spawn_limits *catalog_limits(const struct catalog_kind *kind);
+bool catalog_get_pool(const struct catalog_kind *kind, struct pool_info *out); /* false: none yet */
+
+/* A session of this kind: parked ones first, when it asks for nothing else than they have. `over`
+ * may be NULL. *held is the kind that it is of, with its own limits, to be let go when the session
+ * is gone. */
+MUST_CHECK int catalog_take(struct catalog_kind *kind, const struct resource_spec *over,
+                            struct session **out, struct catalog_kind **held, bool *is_parked,
+                            const struct session_events *events, void *ctx, struct error *err);
+
+/* For a session that another process has made. */
+MUST_CHECK int catalog_hold(struct catalog_kind *kind, const struct resource_spec *over,
+                            struct catalog_kind **held, struct error *err);
+const struct session_template *catalog_template(const struct catalog_kind *kind);
+void catalog_let_go(struct catalog_kind *kind);
+
+/* To be told of every event: the sandboxes of its pools are unknown to others. */
+void catalog_on_event(struct catalog *catalog, const struct spawn_message *m);
