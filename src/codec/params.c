@@ -305,29 +305,38 @@ static json_t *schema_size(const struct param *p)
                      "string", "pattern", "^[0-9]+([KMGT]i?B?)?$");
 }
 
+/* 0 where 0 could not have been said: nothing was. */
+static json_t *unless_absent(const struct param *p, double value, json_t *written)
+{
+    if (value != 0 || !has_range(p) || p->min <= 0)
+        return written;
+    json_decref(written);
+    return json_null();
+}
+
 static json_t *write_integer(const struct param *p, const void *value)
 {
-    (void)p;
-    return json_integer(*(const int64_t *)value);
+    int64_t number = *(const int64_t *)value;
+    return unless_absent(p, (double)number, json_integer(number));
 }
 
 static json_t *write_number(const struct param *p, const void *value)
 {
-    (void)p;
-    return json_real(*(const double *)value);
+    double number = *(const double *)value;
+    return unless_absent(p, number, json_real(number));
 }
 
 static json_t *write_seconds(const struct param *p, const void *value)
 {
-    (void)p;
     uint64_t ms = *(const uint64_t *)value;
-    return ms % 1000 ? json_real((double)ms / 1000) : json_number(ms / 1000);
+    return unless_absent(p, (double)ms,
+                         ms % 1000 ? json_real((double)ms / 1000) : json_number(ms / 1000));
 }
 
 static json_t *write_size(const struct param *p, const void *value)
 {
-    (void)p;
-    return json_number(*(const uint64_t *)value);
+    uint64_t bytes = *(const uint64_t *)value;
+    return unless_absent(p, (double)bytes, json_number(bytes));
 }
 
 /* --- many ------------------------------------------------------------------------------------ */

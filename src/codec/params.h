@@ -91,8 +91,8 @@ struct param_text {
 MUST_CHECK int params_read_query(void *out, const struct param_table *table,
                                  const struct param_text *fields, size_t count, struct error *err);
 
-/* New: the same values as an object, every field of the table in its order; text that is not there
- * is null. */
+/* New: the same values as an object, every field of the table in its order; what is not there, as
+ * far as that can be told, is null. */
 json_t *params_json(const void *values, const struct param_table *table);
 
 /* Frees what a read has put there; of a zeroed struct too. */

@@ -203,13 +203,25 @@ def kind_of(call):
 
 
 def is_loop(role, call):
-    return (role, call.name) in LOOPS or "signalfd" in call.text
+    # An init that cannot list its children kills all, whenever that is: also when the fork was told.
+    return (role, call.name) in LOOPS or "signalfd" in call.text or (role == "heir's init" and "/children" in call.text)
+
+
+FORKED = 100_000  # from here on a process's first child has its numbers
+
+
+def until_it_stands(calls, is_own):
+    """From then on it only waits, as at any other time."""
+    end = next((i for i, call in enumerate(calls) if is_own(call) and call.name == "sendto"), len(calls))
+    return [call for i, call in enumerate(calls) if i <= end or not is_own(call)]
 
 
 def choose(role, calls, is_long):
     """Of calls that look alike, some."""
-    if role == "interpreter":  # until it has said that it stands: from then on it only waits
-        calls = calls[:[call.name for call in calls].index("sendto") + 1]
+    if role == "interpreter":
+        calls = until_it_stands(calls, lambda call: True)
+    if role == "heir":
+        calls = until_it_stands(calls, lambda call: call.index >= FORKED)
     by_kind = {}
     for call in calls:
         if call.name not in CANNOT_FAIL and not is_loop(role, call):

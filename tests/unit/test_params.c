@@ -165,6 +165,12 @@ static void test_least(void **state)
     assert_false(r.has_cpus || r.is_queued);
     assert_int_equal(r.env.count + r.files.count + r.memory_bytes, 0);
     assert_null(r.place.host); /* the object itself was not there */
+    scoped_json json_t *written = params_json(&r, &table);
+    assert_true(json_is_null(json_object_get(written, "cpus"))); /* 0 could not have been said */
+    assert_true(json_is_null(json_object_get(written, "memory")));
+    assert_int_equal(json_integer_value(json_object_get(written, "count")), 0);
+    params_release(&r, &table);
+    assert_int_equal(params_read(&r, &table, written, &err), 0);
     params_release(&r, &table);
 }
 
