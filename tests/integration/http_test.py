@@ -36,14 +36,14 @@ class Server:
         sanitizer = os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=1:thread_local_quarantine_size_kb=64"
         self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, env=covetest.environment(ASAN_OPTIONS=sanitizer))
         self.port = int(self.process.stdout.readline())
-        self.path, self.tls = options.get("path"), None
+        self.path, self.address, self.tls = options.get("path"), options.get("address", "127.0.0.1"), None
 
     def connect(self, receive_buffer=None):
-        link = socket.socket(socket.AF_UNIX if self.path else socket.AF_INET)
+        link = socket.socket(socket.AF_UNIX if self.path else socket.AF_INET6 if ":" in self.address else socket.AF_INET)
         if receive_buffer:
             link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         link.settimeout(PATIENCE)
-        link.connect(self.path or ("127.0.0.1", self.port))
+        link.connect(self.path or (self.address, self.port))
         return self.tls.wrap_socket(link, server_hostname="localhost") if self.tls else link
 
     def ask(self, data):
@@ -728,6 +728,24 @@ def test_no_descriptors_left(start):
     for link in links:
         link.close()
     wait_for(lambda: server.get("/hello").status == 200, "it serves again")
+
+
+@pytest.mark.skipif(not pathlib.Path("/proc/net/if_inet6").exists(), reason="no IPv6 here")
+def test_ipv6(start):
+    server = start(address="::1")
+    assert json.loads(server.get("/show/a/b").body)["peer"] == "::1"
+    assert b" 200 " in server.ask(b"GET /hello HTTP/1.1\r\nHost: [::1]:%d\r\nConnection: close\r\n\r\n" % server.port)
+
+
+@pytest.mark.parametrize("option,word", [("address=localhost", "numeric"), ("path=/" + "a" * 200, "too long"), ("path=/nonexistent/socket", "bind")])
+def test_places_where_nobody_can_listen(option, word):
+    failed = subprocess.run([BUILD / "tests" / "http_peer", option], capture_output=True, text=True)
+    assert failed.returncode == 1 and word in failed.stderr
+
+
+def test_a_port_that_is_taken(shared):
+    failed = subprocess.run([BUILD / "tests" / "http_peer", f"port={shared.port}"], capture_output=True, text=True)
+    assert failed.returncode == 1 and "in use" in failed.stderr
 
 
 def test_a_unix_socket(start, tmp_path):
