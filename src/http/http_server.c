@@ -242,9 +242,9 @@ static void refuse_fd(int fd, const struct listener *listener, enum refusal refu
     char id[ID_BYTES] = "", head[512];
     struct error err;
     scoped_strbuf struct strbuf body;
+    strbuf_init(&body, 1024);
     if (listener->tls || id_make(ID_REQUEST, id, &err) < 0)
         return;
-    strbuf_init(&body, 1024);
     refusal_add_json(&body, &(struct refusal_text){info->code, info->message, NULL, id});
     int len = snprintf(head, sizeof(head),
                        "HTTP/1.1 %d %s\r\nX-Request-Id: %s\r\nContent-Type: application/json\r\n"

@@ -83,9 +83,11 @@ static int bind_fd(int fd, const struct http_listen *where, const struct sockadd
 
 int listen_open(int *out, const struct http_listen *where, struct error *err)
 {
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
     socklen_t len = 0;
-    if ((where->path ? parse_path : parse_address)(where, &address, &len, err) < 0)
+    int parsed = where->path ? parse_path(where, &address, &len, err)
+                             : parse_address(where, &address, &len, err);
+    if (parsed < 0)
         return -1;
     scoped_fd int fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)

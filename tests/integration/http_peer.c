@@ -471,7 +471,7 @@ static void on_term(void *ctx, int signal)
 static struct http_server_config config = {
     .routes = routes, .route_count = ARRAY_LEN(routes), .authorize = authorize, .on_end = on_end};
 static uint64_t port;
-static const char *path, *cert, *key;
+static const char *path, *cert, *key, *address = "127.0.0.1";
 static const char *hosts[2], *origins[2];
 
 struct option {
@@ -495,6 +495,7 @@ static const struct option options[] = {
     {"heartbeat_ms", .wide = &me.heartbeat_ms},
     {"ping_ms", .wide = &me.ping_ms},
     {"path", .text = &path},
+    {"address", .text = &address},
     {"cert", .text = &cert},
     {"key", .text = &key},
     {"host", .text = &hosts[0]},
@@ -532,7 +533,7 @@ static int serve(struct error *err)
         (cert && tls_open(&me.tls, cert, key, err) < 0))
         return -1;
     const struct http_listen where = {
-        .address = path ? NULL : "127.0.0.1", .port = (uint16_t)port, .path = path, .tls = me.tls};
+        .address = path ? NULL : address, .port = (uint16_t)port, .path = path, .tls = me.tls};
     if (http_server_listen(me.server, &where, err) < 0)
         return -1;
     printf("%u\n", http_server_port(me.server));

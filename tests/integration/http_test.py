@@ -36,14 +36,14 @@ class Server:
         sanitizer = os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=1:thread_local_quarantine_size_kb=64"
         self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, env=covetest.environment(ASAN_OPTIONS=sanitizer))
         self.port = int(self.process.stdout.readline())
-        self.path, self.tls = options.get("path"), None
+        self.path, self.address, self.tls = options.get("path"), options.get("address", "127.0.0.1"), None
 
     def connect(self, receive_buffer=None):
-        link = socket.socket(socket.AF_UNIX if self.path else socket.AF_INET)
+        link = socket.socket(socket.AF_UNIX if self.path else socket.AF_INET6 if ":" in self.address else socket.AF_INET)
         if receive_buffer:
             link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         link.settimeout(PATIENCE)
-        link.connect(self.path or ("127.0.0.1", self.port))
+        link.connect(self.path or (self.address, self.port))
         return self.tls.wrap_socket(link, server_hostname="localhost") if self.tls else link
 
     def ask(self, data):
@@ -730,6 +730,24 @@ def test_no_descriptors_left(start):
     wait_for(lambda: server.get("/hello").status == 200, "it serves again")
 
 
+@pytest.mark.skipif(not pathlib.Path("/proc/net/if_inet6").exists(), reason="no IPv6 here")
+def test_ipv6(start):
+    server = start(address="::1")
+    assert json.loads(server.get("/show/a/b").body)["peer"] == "::1"
+    assert b" 200 " in server.ask(b"GET /hello HTTP/1.1\r\nHost: [::1]:%d\r\nConnection: close\r\n\r\n" % server.port)
+
+
+@pytest.mark.parametrize("option,word", [("address=localhost", "numeric"), ("path=/" + "a" * 200, "too long"), ("path=/nonexistent/socket", "bind")])
+def test_places_where_nobody_can_listen(option, word):
+    failed = subprocess.run([BUILD / "tests" / "http_peer", option], capture_output=True, text=True)
+    assert failed.returncode == 1 and word in failed.stderr
+
+
+def test_a_port_that_is_taken(shared):
+    failed = subprocess.run([BUILD / "tests" / "http_peer", f"port={shared.port}"], capture_output=True, text=True)
+    assert failed.returncode == 1 and "in use" in failed.stderr
+
+
 def test_a_unix_socket(start, tmp_path):
     path = str(tmp_path / "socket")
     server = start(path=path)
@@ -767,45 +785,52 @@ FRAGMENTS = [
 ]
 
 
-def act(server, links, dice):
-    """One of the things that a peer may do, at any time."""
-    place = dice.randrange(len(links))
-    if links[place] is None:
-        links[place] = server.connect(receive_buffer=dice.choice([None, 4096]))
-        return
-    link = links[place]
+def act(link, dice):
+    """One of the things that a peer may do at any time; -> whether it is there afterwards"""
     action = dice.choices(["send", "receive", "part", "leave", "reset", "end"], [10, 10, 3, 2, 1, 1])[0]
+    text = dice.choice(FRAGMENTS)
     with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-        link.setblocking(False)
         if action == "send":
-            link.send(dice.choice(FRAGMENTS))
+            link.send(text)
         elif action == "part":
-            text = dice.choice(FRAGMENTS)
             link.send(text[:dice.randrange(1, len(text) + 1)])
         elif action == "receive":
-            link.recv(dice.choice([10, 1 << 18]))
+            return link.recv(dice.choice([10, 1 << 18])) != b""
         elif action == "end":
             link.shutdown(socket.SHUT_WR)
-        else:
-            links[place] = None
-            leave_rudely(link) if action == "reset" else link.close()
+        elif action == "reset":
+            leave_rudely(link)
+    return action not in ("leave", "reset")
+
+
+def act_or_connect(server, link, dice):
+    """-> the link that is there afterwards, or None"""
+    try:
+        if link is None:
+            link = server.connect(receive_buffer=dice.choice([None, 4096]))
+            link.setblocking(False)
+        elif not act(link, dice):
+            link.close()
+            return None
+    except OSError:  # the server may refuse and close whatever this is
+        if link:
+            link.close()
+        return None
+    return link
 
 
 @pytest.mark.parametrize("is_secure", [False, True], ids=["plain", "tls"])
 def test_peers_that_do_anything_at_any_time(start, certificate, is_secure, is_long):
     options = {"cert": certificate[0], "key": certificate[1]} if is_secure else {}
-    server = start(head_ms=400, body_ms=400, idle_ms=400, stall_ms=400, linger_ms=50, ping_ms=100, heartbeat_ms=5, connections=30, **options)
+    server = start(head_ms=400, body_ms=400, idle_ms=400, stall_ms=400, linger_ms=50, ping_ms=100, heartbeat_ms=5, connections=37, **options)
     if is_secure:
         server.tls = ssl.create_default_context(cafile=certificate[0])
     fds, seed = server.fds(), random.randrange(1 << 32)
     print("seed", seed)  # pytest shows it when the test fails
     dice, links = random.Random(seed), [None] * 40
-    for _ in range(200_000 if is_long else 6_000 if is_secure else 20_000):
-        try:
-            act(server, links, dice)
-        except OSError:
-            pass  # the server may refuse and close whatever this is
-        links = [None if link and link.fileno() < 0 else link for link in links]
+    for _ in range(100_000 if is_long else 3_000 if is_secure else 10_000):
+        place = dice.randrange(len(links))
+        links[place] = act_or_connect(server, links[place], dice)
     for link in links:
         if link:
             link.close()
@@ -1152,6 +1177,24 @@ def test_tls_websocket(secure):
     ws.send(BINARY, b"x" * 500000)
     assert ws.receive() == (BINARY, b"x" * 500000)
     ws.link.close()
+
+
+def test_tls_too_many_connections(secure):
+    server = secure(connections=2)
+    links = [server.connect() for _ in range(2)]
+    for _ in range(20):  # there is no way to say more than that
+        with pytest.raises(OSError):
+            server.connect()
+    links.pop().close()
+    wait_for(lambda: is_served(server), "there is room again")
+    links.pop().close()
+
+
+def is_served(server):
+    try:
+        return server.get("/hello").status == 200
+    except OSError:
+        return False
 
 
 def test_tls_handshake_has_a_deadline(secure):
