@@ -355,10 +355,17 @@ int sandbox_prepare_warm(struct sandbox **out, struct host *host, const struct s
     return create(out, host, r, KIND_WARM, shell, zygote_fd, failure);
 }
 
+/* The errors of talking to a process that is no more. */
+static bool is_end(int error)
+{
+    return error == EPIPE || error == ECONNRESET || error == ESRCH || error == ENOENT;
+}
+
 int sandbox_start_warm(struct sandbox *sb, struct host *host, struct spawn_failure *failure)
 {
     struct error err;
-    if (seal_let_go(&sb->child, &err) < 0)
+    /* One that has failed before has said why, in a report that nobody has read yet. */
+    if (seal_let_go(&sb->child, &err) < 0 && !is_end(err.sys_errno))
         return fail_error(failure, &err);
     sb->shell->busy_count++;
     begin_life(sb, host);
@@ -407,12 +414,6 @@ static void meet_unknown(struct sandbox *sb, ssize_t n)
         sandbox_kill(sb);
     else if (n <= 0)
         sb->is_reaped = true; /* there is nobody */
-}
-
-/* The errors of talking to a process that is no more. */
-static bool is_end(int error)
-{
-    return error == EPIPE || error == ECONNRESET || error == ESRCH || error == ENOENT;
 }
 
 /* One that has ended belongs to root, in the eyes of an ordinary user: to him its files are simply

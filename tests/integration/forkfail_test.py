@@ -58,6 +58,7 @@ class Brood:
         for name in ("session", "heir"):
             watcher = tracer.watch(pid, index) if name == watched else None
             one = host.ask_warm(answer.sandbox)
+            assert one.failure is None, one.failure
             made.append(Session(one))
             news = host.news(SEALED, one.sandbox)
             if watcher:
