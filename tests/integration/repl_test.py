@@ -234,7 +234,7 @@ def terminal(cove):
     yield start
     for t in made:
         if t.process.poll() is None:
-            t.process.terminate()
+            t.process.send_signal(signal.SIGHUP)  # a shell does not hear SIGTERM
         # What is written while it ends must be read, or it waits for us.
         t.wait(lambda t=t: t.process.poll() is not None, "the end of cove")
         t.close()
@@ -600,6 +600,7 @@ def test_ctrl_z_stops_and_goes_on(terminal):
     t.wait_input(">>> 1 +")
     t.send("1\r")
     t.wait_text("\n2\n")
+    t.wait_prompt()  # what is typed before it is gone with Ctrl-Z, as in any terminal
     t.send("import time; time.sleep(0.1); 'slept'\r")
     t.send(CTRL_Z)  # while it runs, or behind it
     t.wait(lambda: t.screen.text().count("Stopped") == 2, "the second stop")
