@@ -204,8 +204,9 @@ def kind_of(call):
 
 
 def is_loop(role, call):
-    # An init that cannot list its children kills all, whenever that is: also when the fork was told.
-    return (role, call.name) in LOOPS or "signalfd" in call.text or (role == "heir's init" and "/children" in call.text)
+    # An init looks at its children when it has to, which may be after the fork was told; one that cannot list them kills all.
+    is_look = role == "heir's init" and re.search(r"/proc/(self|\d+)/task", call.text)
+    return (role, call.name) in LOOPS or "signalfd" in call.text or bool(is_look)
 
 
 FORKED = 100_000  # from here on a process's first child has its numbers
