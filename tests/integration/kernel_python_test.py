@@ -498,11 +498,14 @@ def test_variables_of_hostile_objects(kernel):
     kernel.execute(HOSTILE_OBJECTS)
     rows = kernel.variables()
     assert rows["o_looping"]["preview"] == "<no preview: it took too long>" and rows["o_looping"]["type"] == "T"
-    assert rows["o_odd"]["preview"] == "odd" and rows["m"]["type"] == "M"
+    assert rows["o_odd"]["preview"] in ("odd", "<not looked at: the time for all variables was up>")
     assert {"o_stubborn", "o_raising", "o_exiting", "o_huge", "o_deep", "every", "in_list"} <= set(rows)
     assert kernel.variable("o_exiting", "text").error["name"] == "BaseException"
     assert kernel.variable("o_raising", "text").error["name"] == "SystemExit"
     assert kernel.complete("every.x")["matches"] == []
+    kernel.execute("del o_looping, o_stubborn, o_huge, o_deep, every, in_list")  # which take the time of all
+    rows = kernel.variables()
+    assert rows["o_odd"]["preview"] == "odd" and rows["m"]["type"] == "M"
 
 
 def test_variables_are_bounded(kernel):
