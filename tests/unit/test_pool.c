@@ -231,10 +231,28 @@ static void test_refused(void **state)
     close_world(&w);
 }
 
+static void free_pool(void *ctx)
+{
+    pool_free(*(struct pool **)ctx);
+    *(struct pool **)ctx = NULL;
+}
+
+/* With nothing parked it ends within the call; the sanitizer sees who looks at it afterwards. */
+static void test_freed_when_closed(void **state)
+{
+    (void)state;
+    struct world w;
+    open_world(&w, 1, 0);
+    pool_close(w.pool, free_pool, &w.pool);
+    assert_null(w.pool);
+    close_world(&w);
+}
+
 int main(void)
 {
     struct check check = {0};
     check_one(&check, "keeps a stock", test_stock);
+    check_one(&check, "may be freed when it tells that it is closed", test_freed_when_closed);
     check_one(&check, "stocks up only while there is room", test_room);
     check_one(&check, "what is parked gives way to what is asked for", test_gives_way);
     check_one(&check, "a session without room is refused", test_refused);
