@@ -298,7 +298,7 @@ def test_output_is_not_held_back(kernel):
     assert execution.finish().code == 130
 
 
-WAIT = "import time\nwhile True: time.sleep(100)"
+WAIT = "import time\nwhile True: time.sleep(0.05)"
 
 
 def waiting(kernel, code):

@@ -90,7 +90,7 @@ def test_results_come_in_order_and_in_their_forms(session):
 
 
 SHOWN = {
-    "python": ("print('first', end=''); display({'a': 1}); import time; time.sleep(1000)", "{'a': 1}"),
+    "python": ("print('first', end=''); display({'a': 1})\nimport time\nwhile True: time.sleep(0.05)", "{'a': 1}"),
     "javascript": ("display({ a: 1 }); await new Promise((r) => setTimeout(r, 1e6))", "{ a: 1 }"),
 }
 
