@@ -36,6 +36,7 @@ int error_set(struct error *err, enum error_code code, const char *fmt, ...)
     err->sys_errno = 0;
     err->hint[0] = '\0';
     err->retry_ms = 0;
+    err->word = NULL;
     vsnprintf(err->msg, sizeof(err->msg), fmt, args);
     va_end(args);
     return -1;
@@ -77,6 +78,7 @@ int error_sys(struct error *err, const char *fmt, ...)
     }
     err->code = code_of_errno(saved);
     err->sys_errno = saved;
+    err->word = NULL;
     err->hint[0] = '\0';
     err->retry_ms = 0;
     errno = saved;
@@ -104,5 +106,11 @@ int error_hint(struct error *err, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(err->hint, sizeof(err->hint), fmt, args);
     va_end(args);
+    return -1;
+}
+
+int error_word(struct error *err, const char *word)
+{
+    err->word = word;
     return -1;
 }

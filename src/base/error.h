@@ -35,6 +35,7 @@ struct error {
     char msg[512];     /* "create sandbox: mount '/proc': operation not permitted" */
     char hint[256];    /* what to do about it; empty when there is nothing to say */
     unsigned retry_ms; /* after which trying again makes sense; 0: nobody knows */
+    const char *word;  /* a closer code for programs, "session_busy"; a constant; NULL: the usual */
 };
 
 struct error_info {
@@ -51,4 +52,5 @@ const struct error_info *error_info(enum error_code code);
 int error_set(struct error *err, enum error_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 int error_sys(struct error *err, const char *fmt, ...) PRINTF_LIKE(2, 3);  /* adds errno's words */
 int error_wrap(struct error *err, const char *fmt, ...) PRINTF_LIKE(2, 3); /* "context: cause" */
+int error_word(struct error *err, const char *word);
 int error_hint(struct error *err, const char *fmt, ...) PRINTF_LIKE(2, 3); /* keeps the message */

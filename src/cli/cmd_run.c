@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "api/execution_json.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/memory.h"
@@ -22,6 +21,7 @@
 #include "cli/outcome.h"
 #include "cli/place.h"
 #include "cli/term.h"
+#include "core/execution_json.h"
 #include "core/run.h"
 #include "core/tier.h"
 #include "image/image_store.h"

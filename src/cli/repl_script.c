@@ -13,11 +13,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "api/execution_json.h"
-#include "api/session_json.h"
 #include "base/fd.h"
 #include "base/memory.h"
 #include "cli/repl.h"
+#include "core/execution_json.h"
+#include "core/session_json.h"
 
 #define LINE_MAX_BYTES (32 * MIB)
 #define READ_BYTES     (64 * KIB)

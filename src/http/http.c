@@ -314,7 +314,7 @@ void http_fail(struct http_request *r, const struct error *err)
     const struct error_info *info = error_info(err->code);
     http_fail_as(r, &(struct http_error){
                         .status = info->http_status,
-                        .code = info->name,
+                        .code = err->word ? err->word : info->name,
                         /* what broke inside is for the log, and may name paths */
                         .message = err->code == ERROR_INTERNAL ? "internal error" : err->msg,
                         .hint = err->hint[0] ? err->hint : NULL,

@@ -16,10 +16,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "api/execution_json.h"
 #include "base/fd.h"
 #include "base/memory.h"
 #include "base/parse.h"
+#include "core/execution_json.h"
 #include "core/session.h"
 #include "core/warm.h"
 #include "image/image_store.h"

@@ -1,6 +1,6 @@
 /* execution_json.c - from facts to the documented shape */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/execution_json.h"
+#include "core/execution_json.h"
 
 #include <signal.h>
 #include <stdio.h>

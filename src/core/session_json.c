@@ -1,6 +1,6 @@
 /* session_json.c - from a session to the documented shape */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/session_json.h"
+#include "core/session_json.h"
 
 #include "base/clock.h"
 

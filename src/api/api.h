@@ -1,0 +1,149 @@
+/* api.h - the control plane's doors: rows of one table, and a request on its way through one
+ *
+ * A row says everything about a route: who may use it, what it takes, what it answers, who handles
+ * it. Requests are checked against it before a handler sees them, and /openapi.json is made of it.
+ *
+ * A handler answers each call exactly once, now or later: by one of the api_answer functions, by
+ * api_fail(), or by api_take() and the functions of http.h. With that the call is gone. A peer that
+ * left changes nothing about it: the answer then goes nowhere. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "codec/params.h"
+#include "core/plane.h"
+#include "core/scope.h"
+#include "http/http.h"
+
+#define API_PREFIX "/api/v1"
+
+struct api_call;
+struct auth;
+struct metrics;
+
+enum api_flags {
+    API_CREATES = 1 << 0,   /* honours Idempotency-Key; answers with a document */
+    API_OPEN = 1 << 1,      /* asks for no token */
+    API_AT_ROOT = 1 << 2,   /* also without API_PREFIX */
+    API_ONLY_ROOT = 1 << 3, /* not below API_PREFIX */
+    API_STREAMS = 1 << 4,   /* the handler is called at the head and reads the body itself */
+};
+
+/* What may come of it, beside the errors that are told in the one shape. */
+struct api_reply {
+    int status;         /* 0 ends a list */
+    const char *schema; /* a name of schemas.h; NULL: no body */
+    const char *type;   /* NULL: application/json */
+    const char *help;
+};
+
+struct api_route {
+    enum method method;
+    const char *pattern; /* as in route.h, without API_PREFIX */
+    unsigned scope;      /* bits of scope.h, all of which are needed */
+    unsigned flags;
+    size_t body_max;                 /* 0: no body */
+    const struct param_table *body;  /* JSON; NULL: none, or read by the handler */
+    const struct param_table *query; /* NULL: none */
+    void (*handler)(struct api_call *call);
+    /* API_CREATES: an earlier process began this very call and died. Answers when api_resource()
+     * was made, or goes on as the handler. NULL: the handler. */
+    void (*again)(struct api_call *call);
+
+    enum id_kind makes; /* API_CREATES: ids of what */
+
+    const char *id; /* "createSession" */
+    const char *tag;
+    const char *summary;
+    const char *help; /* NULL: the summary says all */
+    const struct api_reply *replies;
+    const int *errors; /* statuses that are told in the shape of errors, up to 0, beside those that
+                        * every route has (400, 401, 403, 429, 500, 503) */
+};
+
+/* A group of them, one per file. */
+struct api_group {
+    const struct api_route *rows;
+    size_t count;
+};
+
+extern const struct api_group *const api_groups[]; /* up to NULL */
+
+/* What handlers use; all of it is borrowed and outlives every call. */
+struct api {
+    struct loop *loop;
+    struct log *log;
+    struct store *store;
+    struct catalog *catalog;
+    struct capacity *capacity;
+    struct spawner_client *spawner;
+    struct plane *plane;
+    struct auth *auth;
+    struct metrics *metrics;
+    const char *public_url;
+    const char *node;
+    uint64_t epoch;
+    int64_t started_ns; /* monotonic */
+    bool is_rootless;
+    uint32_t layers; /* that sandboxes have here: bits of enum layer */
+};
+
+/* The rows as http_server.h takes them, with the prefix; owned by the table. */
+struct api_table;
+struct api_table *api_table_new(void);
+void api_table_free(struct api_table *table);
+SCOPED_DEFINE(api_table)
+const struct route *api_table_routes(const struct api_table *table, size_t *count);
+const struct api_route *api_table_row(const struct api_table *table, const struct route *route);
+
+/* The handler of all of these routes has this ctx, and so has whoever authorizes. */
+struct api_server {
+    struct api *api;
+    struct api_table *table;
+};
+
+/* --- a call ----------------------------------------------------------------------------------- */
+
+struct api *api_of(const struct api_call *call);
+const struct api_route *api_row(const struct api_call *call);
+const struct plane_caller *api_caller(const struct api_call *call);
+unsigned api_scopes(const struct api_call *call);   /* what the caller holds */
+const char *api_id(const struct api_call *call);    /* the request's */
+const void *api_body(const struct api_call *call);  /* the struct of the row's table */
+const void *api_query(const struct api_call *call); /* the same */
+const char *api_parameter(const struct api_call *call, const char *name);
+
+/* The id that what is created is to have: the same for every try with one Idempotency-Key. NULL:
+ * any will do. */
+const char *api_resource(const struct api_call *call);
+
+/* NULL: the peer has left. Borrowed; may be asked, not answered. */
+struct http_request *api_request(const struct api_call *call);
+
+/* The peer left: what it asked for may be ended. The call still has to be answered. */
+void api_on_gone(struct api_call *call, void (*fn)(void *ctx), void *ctx);
+
+/* `document` is taken. */
+void api_answer(struct api_call *call, int status, json_t *document);
+/* JSON that is text already; copied. */
+void api_answer_text(struct api_call *call, int status, const char *text, size_t len);
+void api_answer_empty(struct api_call *call, int status);
+void api_fail(struct api_call *call, const struct error *err);
+
+/* Ends the call without an answer: the handler goes on with the request alone, by http.h. NULL: the
+ * peer has left, and there is nothing more to do. */
+struct http_request *api_take(struct api_call *call);
+
+/* For plane_fn: answers with its document, and `status` when it went well. */
+void api_answer_as(void *call, const char *text, size_t len, const struct error *err); /* 200 */
+void api_answer_created(void *call, const char *text, size_t len,
+                        const struct error *err); /* 201 */
+void api_answer_accepted(void *call, const char *text, size_t len,
+                         const struct error *err); /* 202 */
+
+/* --- who asks --------------------------------------------------------------------------------- */
+
+/* Set by auth for each request that it lets pass, with http_set_user(). Owned by auth. */
+struct api_user {
+    struct plane_caller caller;
+    unsigned scopes;
+};

@@ -1,0 +1,72 @@
+/* api_table.c - the rows of every group as the server's table of routes */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
+#include "api/api_inside.h"
+#include "base/memory.h"
+
+struct api_table {
+    struct route *routes;
+    const struct api_route **rows; /* of each route */
+    char **patterns;
+    size_t count;
+};
+
+static void add(struct api_table *t, const struct api_route *row, const char *prefix)
+{
+    char *pattern = xasprintf("%s%s", prefix, row->pattern);
+    t->patterns[t->count] = pattern;
+    t->rows[t->count] = row;
+    t->routes[t->count++] = (struct route){
+        .method = row->method,
+        .pattern = pattern,
+        .scope = row->scope,
+        .body_max = row->body_max,
+        .flags = row->flags & API_STREAMS ? ROUTE_BODY_STREAMED : 0,
+        .handler = api_handle,
+    };
+}
+
+struct api_table *api_table_new(void)
+{
+    size_t most = 0;
+    for (size_t g = 0; api_groups[g]; g++)
+        most += 2 * api_groups[g]->count;
+    struct api_table *t = xcalloc(1, sizeof(*t));
+    t->routes = xcalloc(most, sizeof(*t->routes));
+    t->rows = xcalloc(most, sizeof(*t->rows));
+    t->patterns = xcalloc(most, sizeof(*t->patterns));
+    for (size_t g = 0; api_groups[g]; g++) {
+        for (size_t i = 0; i < api_groups[g]->count; i++) {
+            const struct api_route *row = &api_groups[g]->rows[i];
+            if (!(row->flags & API_ONLY_ROOT))
+                add(t, row, API_PREFIX);
+            if (row->flags & (API_AT_ROOT | API_ONLY_ROOT))
+                add(t, row, "");
+        }
+    }
+    return t;
+}
+
+void api_table_free(struct api_table *t)
+{
+    if (!t)
+        return;
+    for (size_t i = 0; i < t->count; i++)
+        free(t->patterns[i]);
+    free(t->patterns);
+    free(t->rows);
+    free(t->routes);
+    free(t);
+}
+
+const struct route *api_table_routes(const struct api_table *t, size_t *count)
+{
+    *count = t->count;
+    return t->routes;
+}
+
+const struct api_route *api_table_row(const struct api_table *t, const struct route *route)
+{
+    return t->rows[route - t->routes];
+}

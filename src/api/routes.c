@@ -1,0 +1,10 @@
+/* routes.c - every route of the control plane */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/routes.h"
+
+const struct api_group *const api_groups[] = {
+    &rest_execute_group,
+    &rest_session_group,
+    &rest_execution_group,
+    NULL,
+};

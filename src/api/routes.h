@@ -1,0 +1,9 @@
+/* routes.h - the groups that the table of routes is made of, one per file rest_*.c */
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "api/api.h"
+
+extern const struct api_group rest_execute_group;
+extern const struct api_group rest_execution_group;
+extern const struct api_group rest_session_group;

@@ -1,0 +1,3 @@
+/* plane.c */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/plane.h"

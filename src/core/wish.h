@@ -1,0 +1,45 @@
+/* wish.h - what somebody asks for: a session, or code to run; read by tables at every door */
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "codec/params.h"
+#include "core/template.h"
+
+#define WISH_CODE_MAX  (4 * 1024 * 1024) /* bytes of code, and of stdin */
+#define WISH_FILES_MAX 64
+
+struct session_wish {
+    char *template;           /* by id or name; NULL: that of the language */
+    char *language;           /* NULL: python, or the template's */
+    char *name;               /* NULL: none */
+    uint64_t ttl_ms, idle_ms; /* 0: the template's */
+    struct resource_spec resources;
+    struct network_spec network;
+    struct param_map env;
+    struct param_map metadata;
+};
+
+struct wish_file {
+    char *path;
+    char *content; /* one of these two */
+    char *content_base64;
+};
+
+enum wish_mode { WISH_ASYNC, WISH_SYNC, WISH_STREAM };
+
+struct code_wish {
+    char *code;
+    char *language;          /* NULL: the session's; without one, python */
+    int mode;                /* enum wish_mode; of a session only */
+    uint64_t timeout_ms;     /* 0: the template's */
+    char *stdin_text;        /* NULL: empty */
+    struct param_list files; /* struct wish_file */
+    struct param_map env;
+    bool may_queue;
+    bool is_idempotent;
+    char *template; /* without a session: of which sandbox */
+};
+
+extern const struct param_table session_wish_table;
+extern const struct param_table code_wish_table;      /* in a session */
+extern const struct param_table stateless_wish_table; /* without one */
