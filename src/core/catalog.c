@@ -168,6 +168,7 @@ static int open_recipe(struct recipe **out, const struct catalog *c, const struc
     struct session_template *t = recipe_template(*out);
     t->capacity = c->order.capacity;
     t->idle_freeze_ms = c->order.idle_freeze_ms;
+    t->forks = (size_t)(over && over->forks ? over->forks : spec->resources.forks);
     return 0;
 }
 
@@ -309,8 +310,11 @@ int catalog_check(const struct catalog *c, const struct template_spec *spec, str
     if (spec->pool.min > spec->pool.max)
         return error_set(err, ERROR_INVALID, "pool.min: %d is more than pool.max, %d",
                          (int)spec->pool.min, (int)spec->pool.max);
-    if (spec->preload.count > 0 && strcmp(runner->language, WARM_LANGUAGE) != 0)
+    bool is_warm = strcmp(runner->language, WARM_LANGUAGE) == 0;
+    if (spec->preload.count > 0 && !is_warm)
         return error_set(err, ERROR_INVALID, "preload: only python has modules to import before");
+    if (spec->resources.forks > 0 && !is_warm)
+        return error_set(err, ERROR_INVALID, "resources.forks: only python can be forked");
     return open_recipe(&tried, c, runner, spec, NULL, err);
 }
 
@@ -434,6 +438,8 @@ int catalog_take(struct catalog_kind *k, const struct resource_spec *over, struc
                  void *ctx, struct error *err)
 {
     struct catalog_kind *own = NULL;
+    if (over && over->forks > 0 && !can_be_warm(k))
+        return error_set(err, ERROR_INVALID, "resources.forks: only python can be forked");
     if (need_pool(k, err) < 0 || catalog_hold(k, over, &own, err) < 0)
         return -1;
     struct session_template *t = recipe_template(own->recipe);
