@@ -344,6 +344,27 @@ struct catalog_kind *catalog_find(const struct catalog *c, const char *word, str
     return NULL;
 }
 
+static bool are_same(char *const *a, char *const *b)
+{
+    while (*a && *b && strcmp(*a, *b) == 0)
+        a++, b++;
+    return !*a && !*b;
+}
+
+bool catalog_is_same_kernel(const struct catalog *c, const struct runner *a, const struct runner *b)
+{
+    struct error ignored;
+    struct runner_kernel x = {0}, y = {0};
+    bool is_same = strcmp(a->image, b->image) == 0 &&
+                   runner_find_kernel(&x, a, c->order.recipes_dir, &ignored) == 0 &&
+                   runner_find_kernel(&y, b, c->order.recipes_dir, &ignored) == 0 &&
+                   are_same(x.command.items, y.command.items) && !x.text == !y.text &&
+                   (!x.text || strcmp(x.text, y.text) == 0);
+    runner_kernel_release(&x);
+    runner_kernel_release(&y);
+    return is_same;
+}
+
 /* --- one kind -------------------------------------------------------------------------------- */
 
 const char *catalog_id(const struct catalog_kind *k)

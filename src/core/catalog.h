@@ -51,6 +51,10 @@ void catalog_remove(struct catalog *catalog, const char *id); /* none is fine */
 struct catalog_kind *catalog_find(const struct catalog *catalog, const char *word,
                                   struct error *err);
 
+/* Whether one kernel of one image knows both languages, as Node's does. */
+bool catalog_is_same_kernel(const struct catalog *catalog, const struct runner *a,
+                            const struct runner *b);
+
 /* --- one kind of sessions --------------------------------------------------------------------- */
 
 const char *catalog_id(const struct catalog_kind *kind);
