@@ -6,11 +6,8 @@
 
 #include "base/macros.h"
 #include "core/journal.h"
-#include "core/scope.h"
-#include "core/tier.h"
 #include "core/verdict.h"
 #include "store/store_record.h"
-#include "wire/layer.h"
 
 /* --- words ------------------------------------------------------------------------------------ */
 
@@ -118,13 +115,30 @@ static const struct shape_field execution_fields[] = {
     {"artifacts", SHAPE_OBJECT, SHAPE_LIST, .of = "Artifact"},
     {"usage", SHAPE_OBJECT, .of = "Usage"},
     EXECUTION_TIMES,
+    {"files", SHAPE_OBJECT, SHAPE_OPTIONAL | SHAPE_LIST, .of = "OutputFile",
+     .help = "Of one without a session: its artifacts with what is in them."},
+};
+static const struct shape_field output_file_fields[] = {
+    {"path", SHAPE_TEXT, .help = "Relative to the workspace."},
+    {"size", SHAPE_COUNT},
+    {"content", SHAPE_TEXT, SHAPE_OPTIONAL, .help = "Its text..."},
+    {"content_base64", SHAPE_TEXT, SHAPE_OPTIONAL, .help = "...or its bytes; neither: it is too large to be sent along."},
 };
 static const struct shape_field execution_status_fields[] = {
     EXECUTION_HEAD,
     EXECUTION_TIMES,
 };
+static const struct shape_field execution_summary_fields[] = {
+    {"id", SHAPE_ID, .id = ID_EXECUTION},
+    {"session_id", SHAPE_ID, SHAPE_NULL, .id = ID_SESSION},
+    {"language", SHAPE_TEXT, .example = "\"python\""},
+    {"state", SHAPE_WORD, .words = execution_state},
+    {"created_at", SHAPE_TIME},
+    {"started_at", SHAPE_TIME, SHAPE_NULL},
+    {"ended_at", SHAPE_TIME, SHAPE_NULL},
+};
 static const struct shape_field execution_list_fields[] = {
-    {"executions", SHAPE_OBJECT, SHAPE_LIST, .of = "ExecutionStatus"},
+    {"executions", SHAPE_OBJECT, SHAPE_LIST, .of = "ExecutionSummary"},
     CURSOR,
 };
 static const struct shape_field reason_fields[] = {
@@ -170,9 +184,14 @@ static const struct shape_field usage_fields[] = {
 static const struct shape_field event_fields[] = {
     {"id", SHAPE_TEXT, SHAPE_OPTIONAL, .of = "^[0-9]+$", .help = "For Last-Event-ID."},
     {"event", SHAPE_WORD, .words = event_name},
-    {"data", SHAPE_OBJECT, .of = "OutputEvent|Result|Artifact|ExecutionStatus|Execution|MissedEvent",
+    {"data", SHAPE_OBJECT, .of = "StartedEvent|OutputEvent|Result|Artifact|Execution|MissedEvent",
      .help = "JSON, by the kind of event: stdout and stderr have an OutputEvent, result a Result, artifact an Artifact, "
-             "started an ExecutionStatus, ended the whole Execution, missed a MissedEvent."},
+             "started a StartedEvent, ended the whole Execution, missed a MissedEvent."},
+};
+static const struct shape_field started_event_fields[] = {
+    {"id", SHAPE_ID, .id = ID_EXECUTION},
+    {"session_id", SHAPE_ID, SHAPE_NULL, .id = ID_SESSION},
+    {"language", SHAPE_TEXT},
 };
 /* Described by its own specification, not here. */
 static const struct shape_field openapi_fields[] = {
@@ -208,6 +227,8 @@ const struct shape schemas[] = {
     SHAPE("Execution", "One run of one piece of code.", execution_fields),
     SHAPE("ExecutionStatus", "An execution without what it printed and made.",
           execution_status_fields),
+    SHAPE("OutputFile", "A file that the execution made or changed, whole.", output_file_fields),
+    SHAPE("ExecutionSummary", "An execution in a list.", execution_summary_fields),
     SHAPE("ExecutionList", "A page of executions, newest first.", execution_list_fields),
     SHAPE("Reason", "Why an execution did not complete, as the host saw it.", reason_fields),
     SHAPE("Truncated", "What is not all there.", truncated_fields),
@@ -217,6 +238,7 @@ const struct shape schemas[] = {
     SHAPE("Artifact", "A file that the execution made or changed.", artifact_fields),
     SHAPE("Usage", "What it used, as the host saw it.", usage_fields),
     SHAPE("Event", "One event of a stream.", event_fields),
+    SHAPE("StartedEvent", NULL, started_event_fields),
     SHAPE("OutputEvent", NULL, output_event_fields),
     SHAPE("MissedEvent", NULL, missed_event_fields),
     SHAPE("OpenApi", "This document.", openapi_fields),
