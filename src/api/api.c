@@ -57,6 +57,7 @@ static struct api_call *new_call(struct http_request *r, const struct api_server
     const struct api_user *user = http_user(r);
     struct api_call *call = xcalloc(1, sizeof(*call));
     call->api = server->api;
+    call->table = server->table;
     call->row = api_table_row(server->table, http_route(r));
     call->request = r;
     call->id = xstrdup(http_id(r));
@@ -176,6 +177,11 @@ const char *api_parameter(const struct api_call *call, const char *name)
 const char *api_resource(const struct api_call *call)
 {
     return call->attempt.key ? call->attempt.resource : NULL;
+}
+
+const struct openapi *api_openapi(const struct api_call *call)
+{
+    return api_table_openapi(call->table);
 }
 
 struct http_request *api_request(const struct api_call *call)
