@@ -40,7 +40,7 @@ struct catalog {
     struct catalog_kind *all;
     void (*closed)(void *ctx);
     void *closed_ctx;
-    bool is_closing;
+    bool is_started, is_closing;
 };
 
 static void drop_book(struct runner_book *book)
@@ -225,6 +225,11 @@ static int need_pool(struct catalog_kind *k, struct error *err)
     return pool_open(&k->pool, k->catalog->order.loop, k->catalog->order.spawner, &order, err);
 }
 
+static int stock(struct catalog_kind *k, struct error *err)
+{
+    return k->spec.pool.min > 0 ? need_pool(k, err) : 0;
+}
+
 /* --- the catalog ----------------------------------------------------------------------------- */
 
 int catalog_look(struct catalog *c, struct error *err)
@@ -248,6 +253,18 @@ int catalog_open(struct catalog **out, const struct catalog_order *order, struct
         return -1;
     *out = take_ptr(&c);
     return 0;
+}
+
+int catalog_start(struct catalog *c, struct error *err)
+{
+    int status = 0;
+    c->is_started = true;
+    MAP_EACH(&c->by_id, node)
+    {
+        if (stock(MAP_OF(node, struct catalog_kind, by_id), err) < 0)
+            status = -1;
+    }
+    return status;
 }
 
 void catalog_close(struct catalog *c, void (*closed)(void *ctx), void *ctx)
@@ -311,9 +328,7 @@ int catalog_put(struct catalog *c, const char *id, const json_t *document, struc
         return -1;
     catalog_remove(c, id);
     map_add(&c->by_id, &k->by_id, k->id);
-    if (k->spec.pool.min > 0 && need_pool(k, err) < 0)
-        return -1;
-    return 0;
+    return c->is_started ? stock(k, err) : 0;
 }
 
 void catalog_remove(struct catalog *c, const char *id)
@@ -342,6 +357,27 @@ struct catalog_kind *catalog_find(const struct catalog *c, const char *word, str
     error_set(err, ERROR_NOT_FOUND, "no template '%.64s'", word);
     error_hint(err, "there are: %.200s", names.len ? strbuf_str(&names) : "none");
     return NULL;
+}
+
+static bool are_same(char *const *a, char *const *b)
+{
+    while (*a && *b && strcmp(*a, *b) == 0)
+        a++, b++;
+    return !*a && !*b;
+}
+
+bool catalog_is_same_kernel(const struct catalog *c, const struct runner *a, const struct runner *b)
+{
+    struct error ignored;
+    struct runner_kernel x = {0}, y = {0};
+    bool is_same = strcmp(a->image, b->image) == 0 &&
+                   runner_find_kernel(&x, a, c->order.recipes_dir, &ignored) == 0 &&
+                   runner_find_kernel(&y, b, c->order.recipes_dir, &ignored) == 0 &&
+                   are_same(x.command.items, y.command.items) && !x.text == !y.text &&
+                   (!x.text || strcmp(x.text, y.text) == 0);
+    runner_kernel_release(&x);
+    runner_kernel_release(&y);
+    return is_same;
 }
 
 /* --- one kind -------------------------------------------------------------------------------- */
