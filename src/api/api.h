@@ -19,6 +19,7 @@
 struct api_call;
 struct auth;
 struct metrics;
+struct shelf;
 
 enum api_flags {
     API_CREATES = 1 << 0,   /* honours Idempotency-Key; answers with a document */
@@ -74,6 +75,7 @@ struct api {
     struct log *log;
     struct store *store;
     struct catalog *catalog;
+    struct shelf *shelf;
     struct capacity *capacity;
     struct spawner_client *spawner;
     struct plane *plane;
