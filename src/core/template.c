@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/macros.h"
+#include "core/session.h"
 
 #define NAME_BYTES     64
 #define VARIABLE_BYTES 128
@@ -62,6 +63,8 @@ static const struct param resource_rows[] = {
      .help = "Files and directories."},
     {.name = "open_files", .type = PARAM_INTEGER, .offset = AT(open_files), .min = 16, .max = 1e7,
      .help = "Files that one process may have open."},
+    {.name = "forks", .type = PARAM_INTEGER, .offset = AT(forks), .max = SESSION_FORKS_MAX,
+     .help = "How often a session can be forked (python): each takes the place of a session from the start."},
 };
 #undef AT
 const struct param_table resource_table = PARAM_TABLE(struct resource_spec, "Resources", resource_rows);

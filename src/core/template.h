@@ -14,6 +14,7 @@ struct resource_spec {
     uint64_t memory_bytes, disk_bytes;
     double cpus;
     int64_t inodes, pids, open_files;
+    int64_t forks; /* how often a session can be forked */
 };
 
 enum network_policy { NETWORK_NONE, NETWORK_POLICIES };

@@ -142,6 +142,7 @@ static void start(struct stage *s)
     if (store_open(&s->world.store, s->world.loop, &s->ops, &order, &err) < 0)
         fail_msg("%s", err.msg);
     assert_int_equal(catalog_open(&s->catalog, &catalog, &err), 0);
+    assert_int_equal(catalog_start(s->catalog, &err), 0);
     const struct shelf_order shelf = {.store = s->world.store, .catalog = s->catalog};
     s->shelf = shelf_new(&shelf);
 }
