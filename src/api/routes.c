@@ -9,6 +9,7 @@ const struct api_group *const api_groups[] = {
     &rest_execution_group,
     &rest_internal_group,
     &rest_session_group,
+    &rest_template_group,
     NULL,
 };
 /* clang-format on */
