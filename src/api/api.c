@@ -105,7 +105,8 @@ static int read_body(struct api_call *call, struct error *err)
     const char *type = http_header(call->request, "content-type");
     if (len > 0 && !is_json(type)) {
         error_set(err, ERROR_INVALID, "Content-Type: '%.100s' is not %s", type, JSON_TYPE);
-        return error_word(err, "unsupported_media_type");
+        error_word(err, "unsupported_media_type");
+        return error_hint(err, "send it with -H 'Content-Type: application/json'");
     }
     if (len == 0) /* the same as {}: tables say what must be there */
         value = json_object();

@@ -19,7 +19,11 @@
 struct api_call;
 struct auth;
 struct metrics;
+<<<<<<< HEAD
 struct openapi;
+=======
+struct shelf;
+>>>>>>> template
 
 enum api_flags {
     API_CREATES = 1 << 0,   /* honours Idempotency-Key; answers with a document */
@@ -75,6 +79,7 @@ struct api {
     struct log *log;
     struct store *store;
     struct catalog *catalog;
+    struct shelf *shelf;
     struct capacity *capacity;
     struct spawner_client *spawner;
     struct plane *plane;
