@@ -19,11 +19,8 @@
 struct api_call;
 struct auth;
 struct metrics;
-<<<<<<< HEAD
 struct openapi;
-=======
 struct shelf;
->>>>>>> template
 
 enum api_flags {
     API_CREATES = 1 << 0,   /* honours Idempotency-Key; answers with a document */
