@@ -64,8 +64,9 @@ const struct param_table status_report_table = PARAM_TABLE(struct status_report,
 #define AT(field) offsetof(struct artifact_report, field)
 static const struct param artifact_rows[] = {
     {.name = "path", .type = PARAM_STRING, .is_required = true, .offset = AT(path), .max_len = 4095,
-     .help = "Relative to the workspace."},
-    {.name = "size", .type = PARAM_SIZE, .is_required = true, .offset = AT(size), .max = 1e15, .help = "Bytes."},
+     .example = "\"out.png\"", .help = "Relative to the workspace."},
+    {.name = "size", .type = PARAM_SIZE, .is_required = true, .offset = AT(size), .max = 1e15, .example = "18211",
+     .help = "Bytes."},
     {.name = "mime_type", .type = PARAM_STRING, .offset = AT(mime_type), .max_len = 127, .help = "Its type; else by its name."},
     {.name = "sha256", .type = PARAM_STRING, .offset = AT(sha256), .max_len = 64, .check = is_hash, .pattern = HEX_PATTERN,
      .help = "Of its bytes."},
