@@ -3,8 +3,5 @@
 #include "api/routes.h"
 
 const struct api_group *const api_groups[] = {
-    &rest_execute_group,
-    &rest_session_group,
-    &rest_execution_group,
-    NULL,
+    &rest_execute_group, &rest_session_group, &rest_execution_group, &rest_key_group, NULL,
 };

@@ -6,4 +6,5 @@
 
 extern const struct api_group rest_execute_group;
 extern const struct api_group rest_execution_group;
+extern const struct api_group rest_key_group;
 extern const struct api_group rest_session_group;
