@@ -28,6 +28,10 @@ struct catalog_order {
 MUST_CHECK int catalog_open(struct catalog **out, const struct catalog_order *order,
                             struct error *err);
 
+/* From now on pools are filled before anybody asks, where templates say so. Until then whoever goes
+ * on with an earlier process's sandboxes can tell them from ours. */
+MUST_CHECK int catalog_start(struct catalog *catalog, struct error *err);
+
 /* Closes every pool; `closed` comes once, later. Kinds that are held live on until let go. */
 void catalog_close(struct catalog *catalog, void (*closed)(void *ctx), void *ctx);
 void catalog_free(struct catalog *catalog); /* after that, or with the spawner gone */

@@ -84,11 +84,20 @@ int plane_open(struct plane **out, const struct plane_order *order, struct error
     return 0;
 }
 
+void plane_flush(struct plane *p)
+{
+    MAP_EACH(&p->sessions, node)
+    {
+        struct live *l = MAP_OF(node, struct live, by_id);
+        if (l->is_dirty)
+            live_write(l);
+    }
+}
+
 void plane_free(struct plane *p)
 {
     if (!p)
         return;
-    p->is_freed = true;
     loop_timer_free(p->sweep);
     MAP_EACH(&p->jobs, node)
     {
