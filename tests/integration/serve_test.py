@@ -23,7 +23,7 @@ EXIT_REFUSED = 78  # SPAWN_REFUSAL: another start would not help
 NO_UID = 1_899_999_999
 START_MS, MEMORY_BYTES = 50, 15 << 20  # what is promised
 LOADED = 20  # this machine does other work, too
-TOKEN = "a token that was chosen for this test"
+TOKEN = "chosen-for-this-test-0123456789abcdef"
 
 
 def refused(*args, env=None):
@@ -155,6 +155,8 @@ def test_starts_and_stays_small():
     (["--listen", "0.0.0.0:0"], "can be reached from other machines, and there is no token"),
     (["--listen", "[::]:0"], "there is no token"),
     (["--listen", ":0"], "there is no token"),
+    (["--token", "two words"], "option 'token': must have 1 to 512 visible characters of ASCII and no blanks"),
+    (["--token", "verysecret", "--internal-token", "verysecret"], "'token' and 'internal-token' are the same"),
     (["--tls-cert", "/a"], "option 'tls-cert' is given without 'tls-key'"),
     (["--database-url", "mariadb://u:verysecret@h/d"], "option 'database-url': only sqlite is there so far"),
     (["--memory", "2G", "--memory-max", "1G"], "option 'memory': 2G is above its ceiling 'memory-max', 1G"),
