@@ -36,7 +36,7 @@ static bool is_signal(const char *text)
 /* clang-format off */
 #define AT(field) offsetof(struct result_report, field)
 static const struct param result_rows[] = {
-    {.name = "state", .type = PARAM_CHOICE, .is_required = true, .offset = AT(state), .choices = end_names,
+    {.name = "state", .type = PARAM_CHOICE, .is_required = true, .offset = AT(state), .choices = end_names, .example = "\"completed\"",
      .help = "How it ended."},
     {.name = "exit_code", .type = PARAM_INTEGER, .offset = AT(exit_code), .has_offset = AT(has_exit_code), .max = 255,
      .help = "Of its process, when it ended by itself."},
@@ -63,10 +63,9 @@ const struct param_table status_report_table = PARAM_TABLE(struct status_report,
 
 #define AT(field) offsetof(struct artifact_report, field)
 static const struct param artifact_rows[] = {
-    {.name = "path", .type = PARAM_STRING, .is_required = true, .offset = AT(path), .max_len = 4095,
-     .example = "\"out.png\"", .help = "Relative to the workspace."},
-    {.name = "size", .type = PARAM_SIZE, .is_required = true, .offset = AT(size), .max = 1e15, .example = "18211",
-     .help = "Bytes."},
+    {.name = "path", .type = PARAM_STRING, .is_required = true, .offset = AT(path), .max_len = 4095, .example = "\"out.png\"",
+     .help = "Relative to the workspace."},
+    {.name = "size", .type = PARAM_SIZE, .is_required = true, .offset = AT(size), .max = 1e15, .example = "18211", .help = "Bytes."},
     {.name = "mime_type", .type = PARAM_STRING, .offset = AT(mime_type), .max_len = 127, .help = "Its type; else by its name."},
     {.name = "sha256", .type = PARAM_STRING, .offset = AT(sha256), .max_len = 64, .check = is_hash, .pattern = HEX_PATTERN,
      .help = "Of its bytes."},
@@ -76,7 +75,7 @@ static const struct param_table artifact_table = PARAM_TABLE(struct artifact_rep
 
 static const struct param artifacts_rows[] = {
     {.name = "artifacts", .type = PARAM_LIST, .is_required = true, .offset = offsetof(struct artifacts_report, artifacts),
-     .max_len = REPORTED_MAX, .table = &artifact_table, .help = "Files that it made or changed."},
+     .max_len = REPORTED_MAX, .example = "[{\"path\": \"out.png\", \"size\": 18211}]", .table = &artifact_table, .help = "Files that it made or changed."},
 };
 const struct param_table artifacts_report_table =
     PARAM_TABLE(struct artifacts_report, "ArtifactsReport", artifacts_rows);
