@@ -131,6 +131,9 @@ void api_on_gone(struct api_call *call, void (*fn)(void *ctx), void *ctx);
 
 /* `document` is taken. */
 void api_answer(struct api_call *call, int status, json_t *document);
+/* The same, but the field `secret` of the document is told this once: to whoever comes again with
+ * the same Idempotency-Key it is null, since what is kept for him has no secrets in it. */
+void api_answer_secret(struct api_call *call, int status, json_t *document, const char *secret);
 /* JSON that is text already; copied. */
 void api_answer_text(struct api_call *call, int status, const char *text, size_t len);
 void api_answer_empty(struct api_call *call, int status);

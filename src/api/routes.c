@@ -8,6 +8,7 @@ const struct api_group *const api_groups[] = {
     &rest_execute_group,
     &rest_execution_group,
     &rest_internal_group,
+    &rest_key_group,
     &rest_session_group,
     &rest_template_group,
     NULL,
