@@ -256,6 +256,7 @@ static const struct shape_field template_resources_fields[] = {
     {"disk_bytes", SHAPE_COUNT, SHAPE_NULL},
     {"inodes", SHAPE_COUNT, SHAPE_NULL},
     {"open_files", SHAPE_COUNT, SHAPE_NULL},
+    {"forks", SHAPE_COUNT, .help = "How often a session can be forked."},
 };
 static const struct shape_field template_pool_fields[] = {
     {"min", SHAPE_COUNT, .help = "Sessions that wait ready even when nobody asks."},
