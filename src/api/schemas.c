@@ -125,6 +125,7 @@ static const struct shape_field session_resources_fields[] = {
     {"cpus", SHAPE_NUMBER, .example = "0.5"},
     {"pids", SHAPE_COUNT, .example = "128"},
     {"disk_bytes", SHAPE_COUNT, .example = "134217728"},
+    {"forks", SHAPE_COUNT, .help = "How often it can be forked."},
 };
 static const struct shape_field session_network_fields[] = {
     {"policy", SHAPE_WORD, .words = network_policy},
