@@ -57,6 +57,7 @@ static struct api_call *new_call(struct http_request *r, const struct api_server
     const struct api_user *user = http_user(r);
     struct api_call *call = xcalloc(1, sizeof(*call));
     call->api = server->api;
+    call->table = server->table;
     call->row = api_table_row(server->table, http_route(r));
     call->request = r;
     call->id = xstrdup(http_id(r));
@@ -104,7 +105,8 @@ static int read_body(struct api_call *call, struct error *err)
     const char *type = http_header(call->request, "content-type");
     if (len > 0 && !is_json(type)) {
         error_set(err, ERROR_INVALID, "Content-Type: '%.100s' is not %s", type, JSON_TYPE);
-        return error_word(err, "unsupported_media_type");
+        error_word(err, "unsupported_media_type");
+        return error_hint(err, "send it with -H 'Content-Type: application/json'");
     }
     if (len == 0) /* the same as {}: tables say what must be there */
         value = json_object();
@@ -175,6 +177,11 @@ const char *api_parameter(const struct api_call *call, const char *name)
 const char *api_resource(const struct api_call *call)
 {
     return call->attempt.key ? call->attempt.resource : NULL;
+}
+
+const struct openapi *api_openapi(const struct api_call *call)
+{
+    return api_table_openapi(call->table);
 }
 
 struct http_request *api_request(const struct api_call *call)

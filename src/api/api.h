@@ -19,6 +19,8 @@
 struct api_call;
 struct auth;
 struct metrics;
+struct openapi;
+struct shelf;
 
 enum api_flags {
     API_CREATES = 1 << 0,   /* honours Idempotency-Key; answers with a document */
@@ -74,6 +76,7 @@ struct api {
     struct log *log;
     struct store *store;
     struct catalog *catalog;
+    struct shelf *shelf;
     struct capacity *capacity;
     struct spawner_client *spawner;
     struct plane *plane;
@@ -95,6 +98,9 @@ SCOPED_DEFINE(api_table)
 const struct route *api_table_routes(const struct api_table *table, size_t *count);
 const struct api_route *api_table_row(const struct api_table *table, const struct route *route);
 
+/* The document about them; made when it is first asked for, owned by the table. */
+const struct openapi *api_table_openapi(struct api_table *table);
+
 /* The handler of all of these routes has this ctx, and so has whoever authorizes. */
 struct api_server {
     struct api *api;
@@ -111,6 +117,7 @@ const char *api_id(const struct api_call *call);    /* the request's */
 const void *api_body(const struct api_call *call);  /* the struct of the row's table */
 const void *api_query(const struct api_call *call); /* the same */
 const char *api_parameter(const struct api_call *call, const char *name);
+const struct openapi *api_openapi(const struct api_call *call);
 
 /* The id that what is created is to have: the same for every try with one Idempotency-Key. NULL:
  * any will do. */
