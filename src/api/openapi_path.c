@@ -134,17 +134,27 @@ static json_t *make_parameters(const struct api_route *row)
 
 /* --- the body --------------------------------------------------------------------------------- */
 
+static json_t *row_example(const struct param *row)
+{
+    json_error_t ignored;
+    if (row->example)
+        return json_loads(row->example, JSON_DECODE_ANY, &ignored);
+    if (row->is_required && row->choices)
+        return json_string(row->choices[0]);
+    if (row->is_required && row->type == PARAM_LIST)
+        return json_pack("[o]", openapi_example(row->table));
+    return NULL;
+}
+
 json_t *openapi_example(const struct param_table *table)
 {
-    json_t *example = json_object();
-    json_error_t ignored;
+    json_t *object = json_object();
     for (size_t i = 0; i < table->count; i++) {
-        const struct param *row = &table->rows[i];
-        if (row->example)
-            json_object_set_new(example, row->name,
-                                json_loads(row->example, JSON_DECODE_ANY, &ignored));
+        json_t *example = row_example(&table->rows[i]);
+        if (example)
+            json_object_set_new(object, table->rows[i].name, example);
     }
-    return example;
+    return object;
 }
 
 static json_t *make_body(const struct api_route *row)

@@ -4,9 +4,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "api/docs_page.h"
 #include "api/openapi.h"
 #include "api/routes.h"
 #include "base/macros.h"
+#include "base/scoped.h"
 
 static bool is_known(const struct http_request *r, const char *etag)
 {
@@ -34,6 +36,22 @@ static void on_openapi(struct api_call *call)
         send(r, "application/json", document->etag, document->text, document->len);
 }
 
+static void on_docs(struct api_call *call)
+{
+    struct http_request *r = api_take(call);
+    if (!r)
+        return;
+    scoped_free char *etag = openapi_etag(docs_page, docs_page_len);
+    http_add_header(r, "Content-Security-Policy", docs_policy);
+    http_add_header(r, "Referrer-Policy", "no-referrer");
+    http_add_header(r, "Cross-Origin-Opener-Policy", "same-origin");
+    send(r, "text/html; charset=utf-8", etag, docs_page, docs_page_len);
+}
+
+static const struct api_reply docs_reply[] = {
+    {200, NULL, "text/html", "A page that shows openapi.json and lets one try it."},
+    {304, NULL, NULL, "It is the one that If-None-Match names."},
+    {0}};
 static const struct api_reply openapi_reply[] = {
     {200, "OpenApi", NULL, "The document, in OpenAPI 3.1."},
     {304, NULL, NULL, "It is the one that If-None-Match names."},
@@ -43,6 +61,8 @@ static const struct api_reply openapi_reply[] = {
 static const struct api_route rows[] = {
     {.method = METHOD_GET, .pattern = "/openapi.json", .flags = API_OPEN | API_ONLY_ROOT, .handler = on_openapi,
      .id = "getOpenApi", .tag = "docs", .summary = "This description, for programs", .replies = openapi_reply},
+    {.method = METHOD_GET, .pattern = "/docs", .flags = API_OPEN | API_ONLY_ROOT, .handler = on_docs,
+     .id = "getDocs", .tag = "docs", .summary = "This description, for people", .replies = docs_reply},
 };
 /* clang-format on */
 const struct api_group rest_docs_group = {rows, ARRAY_LEN(rows)};

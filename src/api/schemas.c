@@ -188,6 +188,43 @@ static const struct shape_field usage_fields[] = {
     {"peak_memory_bytes", SHAPE_COUNT},
 };
 
+/* As params_json() writes template_table. */
+static const struct shape_field template_fields[] = {
+    {"id", SHAPE_ID, .id = ID_TEMPLATE},
+    {"name", SHAPE_TEXT, .example = "\"data-science\""},
+    {"description", SHAPE_TEXT, SHAPE_NULL},
+    {"language", SHAPE_TEXT, .example = "\"python\""},
+    {"image", SHAPE_TEXT, SHAPE_NULL, .help = "null: the first that has the language."},
+    {"resources", SHAPE_OBJECT, .of = "TemplateResources"},
+    {"env", SHAPE_TEXT, SHAPE_MAP, .help = "Variables of every program in it."},
+    {"preload", SHAPE_TEXT, SHAPE_LIST, .help = "Modules that are imported before a session is given out."},
+    {"network", SHAPE_OBJECT, .of = "SessionNetwork"},
+    {"pool", SHAPE_OBJECT, .of = "TemplatePool"},
+    {"timeout", SHAPE_NUMBER, SHAPE_NULL, .help = "Seconds, of an execution that has no other."},
+    {"ttl", SHAPE_NUMBER, SHAPE_NULL, .help = "Seconds after which a session ends, used or not."},
+    {"idle_timeout", SHAPE_NUMBER, SHAPE_NULL, .help = "Seconds after which an unused session ends."},
+    {"problem", SHAPE_TEXT, SHAPE_NULL, .help = "Why no session can be made of it now."},
+    {"version", SHAPE_COUNT, .help = "One more with each change; the same as in ETag."},
+    {"created_at", SHAPE_TIME},
+    {"updated_at", SHAPE_TIME},
+};
+static const struct shape_field template_resources_fields[] = {
+    {"memory_bytes", SHAPE_COUNT, SHAPE_NULL, .help = "null, here and below: the usual amount."},
+    {"cpus", SHAPE_NUMBER, SHAPE_NULL},
+    {"pids", SHAPE_COUNT, SHAPE_NULL},
+    {"disk_bytes", SHAPE_COUNT, SHAPE_NULL},
+    {"inodes", SHAPE_COUNT, SHAPE_NULL},
+    {"open_files", SHAPE_COUNT, SHAPE_NULL},
+};
+static const struct shape_field template_pool_fields[] = {
+    {"min", SHAPE_COUNT, .help = "Sessions that wait ready even when nobody asks."},
+    {"max", SHAPE_COUNT, .help = "The most that wait when many ask."},
+};
+static const struct shape_field template_list_fields[] = {
+    {"templates", SHAPE_OBJECT, SHAPE_LIST, .of = "Template"},
+    CURSOR,
+};
+
 static const struct shape_field event_fields[] = {
     {"id", SHAPE_TEXT, SHAPE_OPTIONAL, .of = "^[0-9]+$", .help = "For Last-Event-ID."},
     {"event", SHAPE_WORD, .words = event_name},
@@ -271,6 +308,10 @@ const struct shape schemas[] = {
     SHAPE("Exception", "What the code raised, in its own words.", exception_fields),
     SHAPE("Artifact", "A file that the execution made or changed.", artifact_fields),
     SHAPE("Usage", "What it used, as the host saw it.", usage_fields),
+    SHAPE("Template", "A named recipe for sandboxes.", template_fields),
+    SHAPE("TemplateResources", "What each sandbox may use.", template_resources_fields),
+    SHAPE("TemplatePool", "How many sessions are made in advance.", template_pool_fields),
+    SHAPE("TemplateList", "A page of templates.", template_list_fields),
     SHAPE("Event", "One event of a stream.", event_fields),
     SHAPE("StartedEvent", NULL, started_event_fields),
     SHAPE("OutputEvent", NULL, output_event_fields),
