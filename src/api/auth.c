@@ -377,10 +377,15 @@ static void tell_rate(struct http_request *r, const struct auth_key *k, int64_t 
     }
 }
 
+static bool is_over(const struct auth_key *k)
+{
+    return k->revoked_ns || (k->expires_ns && clock_wall_ns() >= k->expires_ns);
+}
+
 static struct api_user *enter_by_key(struct auth *a, struct http_request *r, struct auth_key *k)
 {
     int64_t now_ns = clock_now_ns(), wait_ns;
-    if (k->revoked_ns || (k->expires_ns && clock_wall_ns() >= k->expires_ns)) {
+    if (is_over(k)) {
         refuse_secret(a, r, k->revoked_ns ? WRONG_REVOKED : WRONG_EXPIRED, k);
         return NULL;
     }
@@ -394,24 +399,34 @@ static struct api_user *enter_by_key(struct auth *a, struct http_request *r, str
     return &k->user;
 }
 
-static struct api_user *enter_by_token(struct auth *a, struct http_request *r, struct token *t)
+/* Whether the token counts here and now. */
+static bool may_enter(struct auth *a, const struct http_request *r, const struct token *t,
+                      int64_t *wait_ns)
 {
     char text[ADDRESS_BYTES];
+    return !t->is_short ||
+           rate_limit_may(a->addresses, address_of(r, text), &a->failures, clock_now_ns(), wait_ns);
+}
+
+static struct api_user *enter_by_token(struct auth *a, struct http_request *r, struct token *t)
+{
     int64_t wait_ns;
-    if (t->is_short && !rate_limit_may(a->addresses, address_of(r, text), &a->failures,
-                                       clock_now_ns(), &wait_ns)) {
-        refuse_address(r, wait_ns);
-        return NULL;
-    }
-    return &t->user;
+    if (may_enter(a, r, t, &wait_ns))
+        return &t->user;
+    refuse_address(r, wait_ns);
+    return NULL;
+}
+
+static enum credential_answer read_credential(const struct http_request *r, struct credential *out)
+{
+    return credential_find(http_header(r, "authorization"), http_header(r, "x-api-key"), out);
 }
 
 /* NULL: it is answered. */
 static struct api_user *authenticate(struct auth *a, struct http_request *r)
 {
     struct credential c;
-    enum credential_answer answer =
-        credential_find(http_header(r, "authorization"), http_header(r, "x-api-key"), &c);
+    enum credential_answer answer = read_credential(r, &c);
     if (answer == CREDENTIAL_NONE && a->trusts_loopback && is_local(r))
         return &a->operator.user;
     if (answer == CREDENTIAL_NONE) {
@@ -431,6 +446,27 @@ static struct api_user *authenticate(struct auth *a, struct http_request *r)
     return NULL;
 }
 
+/* At an open door: who it is, as far as that is known; NULL: anybody. A wrong secret counts here,
+ * too, since an answer may tell the right one by what is in it. */
+static struct api_user *recognise(struct auth *a, struct http_request *r)
+{
+    struct credential c;
+    char text[ADDRESS_BYTES];
+    int64_t wait_ns;
+    enum credential_answer answer = read_credential(r, &c);
+    if (answer == CREDENTIAL_NONE && a->trusts_loopback && is_local(r))
+        return &a->operator.user;
+    if (answer != CREDENTIAL_FOUND)
+        return NULL;
+    const struct who who = identify(a, &c);
+    if (who.token)
+        return may_enter(a, r, who.token, &wait_ns) ? &who.token->user : NULL;
+    if (who.key)
+        return is_over(who.key) ? NULL : &who.key->user;
+    rate_limit_take(a->addresses, address_of(r, text), &a->failures, clock_now_ns(), &wait_ns);
+    return NULL;
+}
+
 static unsigned missing_scopes(unsigned held, unsigned needed)
 {
     unsigned missing = 0;
@@ -445,8 +481,10 @@ bool auth_authorize(struct http_request *r, const struct route *route, void *ctx
 {
     const struct api_server *server = ctx;
     const struct api_route *row = api_table_row(server->table, route);
-    if (row->flags & API_OPEN)
+    if (row->flags & API_OPEN) {
+        http_set_user(r, recognise(server->api->auth, r));
         return true;
+    }
     struct api_user *user = authenticate(server->api->auth, r);
     if (!user)
         return false;

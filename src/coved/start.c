@@ -29,14 +29,6 @@ static int fail(struct coved *c, const struct error *err)
 
 /* --- clients ---------------------------------------------------------------------------------- */
 
-static bool authorize(struct http_request *r, const struct route *route, void *ctx)
-{
-    const struct api_server *server = ctx;
-    const struct coved *c =
-        (const struct coved *)((const char *)server->api - offsetof(struct coved, api));
-    return gate_check(c->gate, r, api_table_row(server->table, route));
-}
-
 /* A server's own faults are worth a warning; the rest is for who wants to see it. */
 static void on_request_end(const struct http_record *record, void *ctx)
 {
@@ -54,7 +46,7 @@ static void on_request_end(const struct http_record *record, void *ctx)
 static int open_http(struct coved *c, struct error *err)
 {
     struct http_server_config config = {.ctx = &c->server,
-                                        .authorize = authorize,
+                                        .authorize = auth_authorize,
                                         .on_end = on_request_end,
                                         .connection_max = CONNECTIONS_MAX};
     c->table = api_table_new();
@@ -109,7 +101,7 @@ static void begin_upkeep(struct coved *c)
     c->upkeep = upkeep_new(&order);
 }
 
-static void on_recovered(void *ctx, const struct error *err)
+static void on_keys(void *ctx, const struct error *err)
 {
     struct coved *c = ctx;
     struct error local;
@@ -133,6 +125,33 @@ static void on_recovered(void *ctx, const struct error *err)
              LOG_U64("busy", info.sessions[STORE_SESSION_BUSY]),
              LOG_INT("start_ms", (clock_now_ns() - c->started_ns) / 1000000));
     greet(c);
+}
+
+/* --- keys ------------------------------------------------------------------------------------- */
+
+static int open_auth(struct coved *c, struct error *err)
+{
+    const struct auth_order order = {.store = c->store,
+                                     .log = &c->log,
+                                     .token = c->config.token,
+                                     .internal_token = c->config.internal_token,
+                                     .trusts_loopback = c->config.trust_loopback,
+                                     .keys = {.per_minute = c->config.key_rate}};
+    if (auth_open(&c->auth, &order, err) < 0)
+        return -1;
+    c->api.auth = c->auth;
+    return 0;
+}
+
+static void on_recovered(void *ctx, const struct error *err)
+{
+    struct coved *c = ctx;
+    if (c->is_stopping)
+        return;
+    if (err)
+        fail(c, err);
+    else
+        auth_load(c->auth, on_keys, c);
 }
 
 /* --- sessions --------------------------------------------------------------------------------- */
@@ -249,6 +268,10 @@ static void on_hello(void *ctx, const struct spawn_message *m, int *fds, const s
         return;
     }
     c->api.store = c->store;
+    if (open_auth(c, &local) < 0) {
+        fail(c, &local);
+        return;
+    }
     begin_node(c);
 }
 
@@ -291,7 +314,6 @@ int start_begin(struct coved *c)
         watch_signals(c, &err) < 0 ||
         spawner_client_join(&c->spawner, c->loop, SPAWN_CLIENT_FD, on_hello, on_event, c, &err) < 0)
         return fail(c, &err);
-    c->gate = gate_new(c->config.token, c->config.internal_token);
     c->api = (struct api){.loop = c->loop,
                           .log = &c->log,
                           .spawner = c->spawner,

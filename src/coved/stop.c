@@ -50,7 +50,7 @@ void stop_release(struct coved *c)
         spawner_client_free(c->spawner);
     if (c->capacity)
         capacity_free(c->capacity);
-    gate_free(c->gate);
+    auth_free(c->auth);
     api_table_free(c->table);
     tls_free(c->tls);
     if (c->loop)

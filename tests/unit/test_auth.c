@@ -451,7 +451,9 @@ static void test_who(void **state)
     struct house h;
     open_house(&h);
     const struct api_key key = put_key(&h, (struct store_key){.scopes = "execute,files"}),
-                         admin = put_key(&h, (struct store_key){.scopes = "admin"});
+                         admin = put_key(&h, (struct store_key){.scopes = "admin"}),
+                         revoked =
+                             put_key(&h, (struct store_key){.scopes = "admin", .revoked_ns = 1});
     load(&h, &usual);
     get(&h, "/any", TOKEN);
     assert_who(&h, "", true, "admin");
@@ -461,7 +463,15 @@ static void test_who(void **state)
     assert_who(&h, key.id, false, "execute,files");
     get(&h, "/any", admin.text);
     assert_who(&h, admin.id, true, "admin");
-    get(&h, "/open", TOKEN);
+    get(&h, "/open", TOKEN); /* open, but who has a secret is known */
+    assert_who(&h, "", true, "admin");
+    get(&h, "/open", key.text);
+    assert_who(&h, key.id, false, "execute,files");
+    get(&h, "/open", "wrong");
+    assert_who(&h, "", false, "");
+    get(&h, "/open", revoked.text);
+    assert_who(&h, "", false, "");
+    get(&h, "/open", NULL);
     assert_who(&h, "", false, "");
     close_house(&h);
 }
@@ -751,6 +761,25 @@ static void test_short_token(void **state)
     assert_int_equal(get(&h, "/any", SHORT), 200);
     scoped_free char *log = read_log(&h);
     assert_non_null(strstr(log, "short enough to be guessed"));
+    close_house(&h);
+}
+
+/* Nor does an open door tell, which knows who has the right one. */
+static void test_open_guesses(void **state)
+{
+    (void)state;
+    struct house h;
+    struct auth_order order = {.token = SHORT, .failures = {.per_minute = 6, .burst = 3}};
+    open_house(&h);
+    load(&h, &order);
+    for (int i = 0; i < 3; i++) {
+        get(&h, "/open", SHORT);
+        assert_who(&h, "", true, "admin");
+        get(&h, "/open", "wrong");
+        assert_who(&h, "", false, "");
+    }
+    get(&h, "/open", SHORT);
+    assert_who(&h, "", false, "");
     close_house(&h);
 }
 
@@ -1188,6 +1217,7 @@ int main(void)
     check_one(&check, "keys without a rate have the usual one", test_usual_rate);
     check_one(&check, "guesses are counted for each address", test_guesses);
     check_one(&check, "a short token cannot be guessed quickly", test_short_token);
+    check_one(&check, "nor at an open door", test_open_guesses);
     check_one(&check, "refusals are logged, not endlessly", test_log);
     check_one(&check, "the store learns once a minute that a key is used", test_last_used);
     check_one(&check, "a key that is made opens at once", test_make);
