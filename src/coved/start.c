@@ -13,7 +13,6 @@
 #include "coved/coved.h"
 #include "coved/greet.h"
 #include "coved/prepare.h"
-#include "coved/shelve.h"
 #include "store/sqlite.h"
 
 #define CONNECTIONS_MAX 16384
@@ -101,9 +100,26 @@ static void begin_upkeep(struct coved *c)
     c->upkeep = upkeep_new(&order);
 }
 
-static void on_keys(void *ctx, const struct error *err)
+/* --- ready ------------------------------------------------------------------------------------ */
+
+static void on_probed(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
 {
     struct coved *c = ctx;
+    (void)fds;
+    (void)err; /* what broke the spawner is told when a sandbox is wanted */
+    if (!m)
+        return;
+    c->api.layers = tier_layers(&m->probe);
+    enum tier tier = tier_of(c->api.layers, c->api.is_rootless);
+    if (tier == TIER_NONE || tier == TIER_T3)
+        log_warn(&c->log, "this host lacks layers of isolation: see `cove doctor`",
+                 LOG_STR("tier", tier_name(tier)));
+}
+
+static void on_recovered(void *ctx, const struct error *err)
+{
+    struct coved *c = ctx;
+    struct spawn_message probe = {.verb = SPAWN_PROBE};
     struct error local;
     struct plane_info info;
     if (c->is_stopping)
@@ -119,6 +135,8 @@ static void on_keys(void *ctx, const struct error *err)
     prepare_url(c);
     c->api.public_url = c->url;
     begin_upkeep(c);
+    /* Not before: trying the layers takes as long as all the rest of the start. */
+    spawner_client_ask(c->spawner, &probe, on_probed, c);
     plane_get_info(c->plane, &info);
     log_info(&c->log, "serving", LOG_STR("url", c->url), LOG_STR("node", c->node),
              LOG_U64("epoch", c->api.epoch), LOG_U64("ready", info.sessions[STORE_SESSION_READY]),
@@ -127,36 +145,9 @@ static void on_keys(void *ctx, const struct error *err)
     greet(c);
 }
 
-/* --- keys ------------------------------------------------------------------------------------- */
-
-static int open_auth(struct coved *c, struct error *err)
-{
-    const struct auth_order order = {.store = c->store,
-                                     .log = &c->log,
-                                     .token = c->config.token,
-                                     .internal_token = c->config.internal_token,
-                                     .trusts_loopback = c->config.trust_loopback,
-                                     .keys = {.per_minute = c->config.key_rate}};
-    if (auth_open(&c->auth, &order, err) < 0)
-        return -1;
-    c->api.auth = c->auth;
-    return 0;
-}
-
-static void on_recovered(void *ctx, const struct error *err)
-{
-    struct coved *c = ctx;
-    if (c->is_stopping)
-        return;
-    if (err)
-        fail(c, err);
-    else
-        auth_load(c->auth, on_keys, c);
-}
-
 /* --- sessions --------------------------------------------------------------------------------- */
 
-static void on_templates(void *ctx, const struct error *err)
+static void on_keys(void *ctx, const struct error *err)
 {
     struct coved *c = ctx;
     const struct config *o = &c->config;
@@ -186,6 +177,30 @@ static void on_templates(void *ctx, const struct error *err)
     }
     c->api.plane = c->plane;
     plane_recover(c->plane, on_recovered, c);
+}
+
+static void on_templates(void *ctx, const struct error *err)
+{
+    struct coved *c = ctx;
+    const struct auth_order order = {.store = c->store,
+                                     .log = &c->log,
+                                     .token = c->config.token,
+                                     .internal_token = c->config.internal_token,
+                                     .trusts_loopback = c->config.trust_loopback,
+                                     .keys = {.per_minute = c->config.key_rate}};
+    struct error local;
+    if (c->is_stopping)
+        return;
+    if (err) {
+        fail(c, err);
+        return;
+    }
+    if (auth_open(&c->auth, &order, &local) < 0) {
+        fail(c, &local);
+        return;
+    }
+    c->api.auth = c->auth;
+    auth_load(c->auth, on_keys, c);
 }
 
 static int open_catalog(struct coved *c, struct error *err)
@@ -223,24 +238,12 @@ static void on_node(void *ctx, const struct store_answer *answer)
     }
     c->api.capacity = c->capacity;
     c->api.catalog = c->catalog;
-    shelve_templates(c->store, c->catalog, &c->log, on_templates, c);
+    const struct shelf_order shelf = {.store = c->store, .catalog = c->catalog, .log = &c->log};
+    c->api.shelf = c->shelf = shelf_new(&shelf);
+    shelf_load(c->shelf, on_templates, c);
 }
 
 /* --- spawner and store ------------------------------------------------------------------------ */
-
-static void on_probed(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
-{
-    struct coved *c = ctx;
-    (void)fds;
-    (void)err; /* what broke the spawner is told when a sandbox is wanted */
-    if (!m)
-        return;
-    c->api.layers = tier_layers(&m->probe);
-    enum tier tier = tier_of(c->api.layers, c->api.is_rootless);
-    if (tier == TIER_NONE || tier == TIER_T3)
-        log_warn(&c->log, "this host lacks layers of isolation: see `cove doctor`",
-                 LOG_STR("tier", tier_name(tier)));
-}
 
 static void begin_node(struct coved *c)
 {
@@ -252,7 +255,6 @@ static void on_hello(void *ctx, const struct spawn_message *m, int *fds, const s
 {
     struct coved *c = ctx;
     const struct store_order order = {.place = c->database, .sync = c->config.sync};
-    struct spawn_message probe = {.verb = SPAWN_PROBE};
     struct error local;
     (void)fds;
     if (c->is_stopping)
@@ -262,16 +264,11 @@ static void on_hello(void *ctx, const struct spawn_message *m, int *fds, const s
         return;
     }
     c->api.is_rootless = m->hello_reply.is_rootless;
-    spawner_client_ask(c->spawner, &probe, on_probed, c);
     if (store_open(&c->store, c->loop, &sqlite_ops, &order, &local) < 0) {
         fail(c, &local);
         return;
     }
     c->api.store = c->store;
-    if (open_auth(c, &local) < 0) {
-        fail(c, &local);
-        return;
-    }
     begin_node(c);
 }
 

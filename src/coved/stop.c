@@ -41,6 +41,8 @@ void stop_release(struct coved *c)
     }
     http_server_free(c->http);
     upkeep_stop(c->upkeep);
+    if (c->plane)
+        plane_flush(c->plane);
     store_free(c->store);
     upkeep_free(c->upkeep);
     plane_free(c->plane);
@@ -51,6 +53,7 @@ void stop_release(struct coved *c)
     if (c->capacity)
         capacity_free(c->capacity);
     auth_free(c->auth);
+    shelf_free(c->shelf);
     api_table_free(c->table);
     tls_free(c->tls);
     if (c->loop)
