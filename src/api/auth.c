@@ -34,6 +34,12 @@ struct token {
     struct api_user user;
 };
 
+struct auth_watch {
+    struct auth_watch *next, **link; /* link: what points to it */
+    void (*fn)(void *ctx);
+    void *ctx;
+};
+
 struct auth_key {
     struct map_node by_id;
     char id[ID_BYTES];
@@ -43,6 +49,7 @@ struct auth_key {
     int64_t expires_ns, revoked_ns;
     int64_t told_ns; /* monotonic: when the store was told that it is used; 0: never */
     struct api_user user;
+    struct auth_watch *watches;
 };
 
 struct auth {
@@ -66,8 +73,9 @@ static int set_token(struct token *t, const char *text, const char *what, struct
     size_t len = strlen(text);
     if (!credential_is_secret(text, len))
         return error_set(err, ERROR_INVALID,
-                         "%s: must have 1 to %d visible characters of ASCII and no blanks", what,
-                         CREDENTIAL_MAX_BYTES);
+                         "%s: must have 1 to %d characters of ASCII, no control characters, and no "
+                         "blanks at its ends",
+                         what, CREDENTIAL_MAX_BYTES);
     api_key_hash(text, len, t->hash);
     t->is_set = true;
     t->is_short = len < AUTH_TOKEN_STRONG_BYTES;
@@ -165,11 +173,49 @@ bool auth_find_scopes(const struct auth *a, const char *id, unsigned *out)
     return k;
 }
 
+/* One that is linked nowhere is fine. */
+static void unlink_watch(struct auth_watch *w)
+{
+    if (!w->link)
+        return;
+    *w->link = w->next;
+    if (w->next)
+        w->next->link = w->link;
+    w->link = NULL;
+}
+
+struct auth_watch *auth_watch_new(struct auth *a, const char *owner, void (*fn)(void *ctx),
+                                  void *ctx)
+{
+    struct auth_key *k = find_key(a, owner);
+    if (!k)
+        return NULL;
+    struct auth_watch *w = xcalloc(1, sizeof(*w));
+    *w = (struct auth_watch){.next = k->watches, .link = &k->watches, .fn = fn, .ctx = ctx};
+    if (w->next)
+        w->next->link = &w->next;
+    k->watches = w;
+    return w;
+}
+
+void auth_watch_free(struct auth_watch *w)
+{
+    if (w)
+        unlink_watch(w);
+    free(w);
+}
+
 void auth_revoke(struct auth *a, const char *id, int64_t now_ns)
 {
     struct auth_key *k = find_key(a, id);
-    if (k && k->revoked_ns == 0)
-        k->revoked_ns = now_ns;
+    if (!k || k->revoked_ns)
+        return;
+    k->revoked_ns = now_ns;
+    while (k->watches) {
+        struct auth_watch *w = k->watches;
+        unlink_watch(w);
+        w->fn(w->ctx); /* which frees it, and perhaps others */
+    }
 }
 
 static void end_load(struct auth *a, const struct error *err)
@@ -242,7 +288,7 @@ static const struct {
                       "the Authorization header is not of the kind 'Bearer'",
                       "send 'Authorization: Bearer ...'"},
     [WRONG_MALFORMED] = {REALM ", error=\"invalid_request\"",
-                         "this cannot be a token: it is empty, too long, or has blanks in it",
+                         "this cannot be a token: it is empty, too long, or has other characters",
                          "send 'Authorization: Bearer ...' with the token as it was shown"},
     [WRONG_TWICE] = {REALM ", error=\"invalid_request\"",
                      "there are both Authorization and X-API-Key", "send one of them"},
