@@ -2,9 +2,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/routes.h"
 
+/* clang-format off */
 const struct api_group *const api_groups[] = {
     &rest_execute_group,
     &rest_session_group,
     &rest_execution_group,
+    &rest_node_group,
+    &rest_health_group,
     NULL,
 };
+/* clang-format on */

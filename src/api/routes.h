@@ -6,4 +6,6 @@
 
 extern const struct api_group rest_execute_group;
 extern const struct api_group rest_execution_group;
+extern const struct api_group rest_health_group;
+extern const struct api_group rest_node_group;
 extern const struct api_group rest_session_group;

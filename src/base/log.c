@@ -97,6 +97,9 @@ static void add_field(struct strbuf *line, const struct log_field *field)
     case LOG_FIELD_U64:
         strbuf_add_fmt(line, "%" PRIu64, field->u64);
         break;
+    case LOG_FIELD_MS:
+        strbuf_add_fmt(line, "%.3f", field->ms);
+        break;
     case LOG_FIELD_BOOL:
         strbuf_add_str(line, field->boolean ? "true" : "false");
         break;
