@@ -238,10 +238,10 @@ static void on_logs(struct api_call *call)
     struct tail_piece piece;
     scoped_strbuf struct strbuf text;
     size_t at = 0;
+    strbuf_init(&text, TAIL_MAX_BYTES);
     if (!find_container(call, &view))
         return;
     json_t *entries = json_array();
-    strbuf_init(&text, TAIL_MAX_BYTES);
     while (view.tail && tail_read(view.tail, &at, &piece, &text)) {
         json_array_append_new(entries,
                               json_pack("{s:o, s:s, s:o}", "time", time_json(piece.wall_ns),
