@@ -88,7 +88,6 @@ void plane_free(struct plane *p)
 {
     if (!p)
         return;
-    p->is_freed = true;
     loop_timer_free(p->sweep);
     MAP_EACH(&p->jobs, node)
     {
@@ -96,7 +95,10 @@ void plane_free(struct plane *p)
     }
     MAP_EACH(&p->sessions, node)
     {
-        live_forget(MAP_OF(node, struct live, by_id));
+        struct live *l = MAP_OF(node, struct live, by_id);
+        if (l->is_dirty)
+            live_write(l);
+        live_forget(l);
     }
     map_release(&p->jobs);
     map_release(&p->sessions);

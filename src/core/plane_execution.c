@@ -23,6 +23,7 @@
 #define LINGER_MS    (60 * 1000) /* that events can be read after the end... */
 #define LINGER_MAX   1024        /* ...of so many executions */
 #define JOURNAL_MIN  (1 * MIB)
+#define DOCUMENT_MAX (STORE_RECORD_MAX_BYTES - 1 * MIB)
 #define INPUT_MODE   0644
 #define PATH_MAX_LEN 4095
 #define FILE_MAX     (4 * MIB) /* of a file that comes back with the result... */
@@ -198,6 +199,7 @@ void job_free(struct job *j)
     free(j->code);
     free(j->request_text);
     free(j->document);
+    free(j->answer);
     free(j->language);
     free(j->session_id);
     free(j->owner);
@@ -222,6 +224,10 @@ static char *stub(const char *id, const char *session_id, const char *language,
 static void tell(const struct job *j, plane_fn fn, void *ctx)
 {
     size_t len;
+    if (j->answer) {
+        fn(ctx, j->answer, j->answer_len, NULL);
+        return;
+    }
     if (j->document) {
         fn(ctx, j->document, j->document_len, NULL);
         return;
@@ -445,17 +451,31 @@ static void tell_artifacts(const struct job *j, const json_t *document)
     }
 }
 
+/* What the store can keep; results are the only part without a limit of their own. */
+static char *dump_fitting(json_t *o, size_t *len)
+{
+    char *text = plane_dump(json_incref(o), len);
+    if (*len <= DOCUMENT_MAX)
+        return text;
+    free(text);
+    json_object_set_new(o, "results", json_array());
+    json_object_set_new(json_object_get(o, "truncated"), "results", json_true());
+    return plane_dump(json_incref(o), len);
+}
+
 static void set_document(struct job *j, const struct execution *e)
 {
-    json_t *o = execution_json(e, j->language);
+    scoped_json json_t *o = execution_json(e, j->language);
     json_object_set_new(o, "id", json_string(j->id));
     json_object_set_new(o, "created_at", plane_time(j->created_ns));
     if (j->session_id)
         json_object_set_new(o, "session_id", json_string(j->session_id));
-    if (j->files)
-        json_object_set(o, "files", j->files);
     tell_artifacts(j, o);
-    j->document = plane_dump(o, &j->document_len);
+    j->document = dump_fitting(o, &j->document_len);
+    if (j->files) { /* told, not kept */
+        json_object_set(o, "files", j->files);
+        j->answer = plane_dump(json_incref(o), &j->answer_len);
+    }
     j->state = e->verdict.state;
     j->started_ns = e->started_ns;
     j->ended_ns = e->ended_ns ? e->ended_ns : clock_wall_ns();

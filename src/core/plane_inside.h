@@ -83,8 +83,10 @@ struct job {
     size_t files_bytes;
 
     struct journal *journal; /* NULL: nobody can listen */
-    char *document;          /* when it has ended */
+    char *document;          /* when it has ended: what is kept... */
     size_t document_len;
+    char *answer; /* ...and what is told, when that is more */
+    size_t answer_len;
     int64_t ended_ns;
     struct loop_timer *timer; /* writes that it runs; tries a write again; forgets it */
 };
@@ -94,7 +96,7 @@ struct plane {
     struct map sessions, names, jobs;
     struct loop_timer *sweep;
     uint64_t running, queued, lingering; /* executions */
-    bool is_recovering, is_freed;
+    bool is_recovering;
     const struct plane_events *events;
     void *events_ctx;
     struct recovery *recovery;

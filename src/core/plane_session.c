@@ -396,7 +396,8 @@ static void on_created(struct live *l)
 {
     double ms = (double)(clock_now_ns() - l->began_ns) / 1e6;
     json_object_set_new(l->facts, "timings",
-                        json_pack("{s:f, s:b}", "create_ms", ms, "pooled", l->is_pooled));
+                        json_pack("{s:f, s:b}", "create_ms", (double)(int64_t)(ms * 1000) / 1000,
+                                  "pooled", l->is_pooled));
     if (l->plane->events)
         l->plane->events->created(l->plane->events_ctx, ms, l->is_pooled);
     write_new(l);
@@ -489,11 +490,12 @@ static json_t *make_facts(const struct catalog_kind *kind, const struct session_
 {
     const struct spawn_limits *limits = catalog_limits(kind);
     const struct template_spec *spec = catalog_spec(kind);
-    return json_pack("{s:s, s:s, s:{s:o, s:f, s:o, s:o}, s:{s:s}, s:o, s:o, s:n}", "template",
+    return json_pack("{s:s, s:s, s:{s:o, s:f, s:o, s:o, s:o}, s:{s:s}, s:o, s:o, s:n}", "template",
                      spec->name, "language", spec->language, "resources", "memory_bytes",
                      json_number(limits->memory_bytes), "cpus", (double)limits->cpu_milli / 1000,
                      "pids", json_number(limits->pids), "disk_bytes",
-                     json_number(limits->disk_bytes), "network", "policy", "none", "env",
+                     json_number(limits->disk_bytes), "forks",
+                     json_number(catalog_template(kind)->forks), "network", "policy", "none", "env",
                      plane_map(&wish->env), "idle_timeout", seconds(idle_ms), "timings");
 }
 

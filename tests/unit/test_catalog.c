@@ -390,6 +390,25 @@ static void test_refusal(void **state)
     catalog_free(c);
 }
 
+/* Variables that a start could not carry. */
+static void test_large_env(void **state)
+{
+    (void)state;
+    struct catalog *c = open_catalog();
+    struct error err;
+    scoped_free char *value = xcalloc(64 * KIB + 1, 1);
+    memset(value, 'x', 64 * KIB);
+    for (size_t less = 3; less > 1; less--) { /* A, the sign, and the end count */
+        value[64 * KIB - less] = '\0';
+        scoped_json json_t *document =
+            json_pack("{s:s, s:s, s:{s:s}}", "name", "a", "language", "bash", "env", "A", value);
+        assert_int_equal(catalog_put(c, "tpl_1", document, &err), less == 3 ? 0 : -1);
+        value[64 * KIB - less] = 'x';
+    }
+    assert_int_equal(err.code, ERROR_TOO_LARGE);
+    catalog_free(c);
+}
+
 static void test_start(void **state)
 {
     (void)state;
@@ -413,6 +432,7 @@ int main(void)
     check_one(&check, "pools are filled when it starts", test_start);
     check_one(&check, "no room leaves nothing", test_full);
     check_one(&check, "another look at the images", test_look);
+    check_one(&check, "variables that a start could not carry", test_large_env);
     check_rows(&check, refusals, test_refusal);
     return check_run(&check, "catalog");
 }
