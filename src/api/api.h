@@ -90,7 +90,7 @@ struct api {
     int64_t started_ns; /* monotonic */
     bool is_draining;   /* it is to stop: /health/ready says so */
     bool is_rootless;
-    uint32_t layers; /* that sandboxes have here: bits of enum layer */
+    uint32_t layers; /* that sandboxes have here: bits of enum layer; 0: not known yet */
 };
 
 /* The rows as http_server.h takes them, with the prefix; owned by the table. */
