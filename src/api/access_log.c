@@ -12,12 +12,12 @@ void access_log_request(const struct log *log, const struct http_record *r,
         return;
     struct log of_request = *log;
     of_request.request_id = r->id;
-    log_info(&of_request, "request",
-             LOG_STR("method", r->method < METHOD_COUNT ? method_name(r->method) : NULL),
-             LOG_STR("route", row ? row->id : NULL), LOG_INT("status", r->status),
-             LOG_MS("ms", (double)r->duration_ns / 1e6), LOG_U64("bytes_in", r->bytes_in),
-             LOG_U64("bytes_out", r->bytes_out), LOG_STR("owner", user ? user->caller.owner : NULL),
-             LOG_STR("peer", r->peer));
+    LOG_AT(&of_request, r->status >= 500 ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "request",
+           LOG_STR("method", r->method < METHOD_COUNT ? method_name(r->method) : NULL),
+           LOG_STR("route", row ? row->id : NULL), LOG_INT("status", r->status),
+           LOG_MS("ms", (double)r->duration_ns / 1e6), LOG_U64("bytes_in", r->bytes_in),
+           LOG_U64("bytes_out", r->bytes_out), LOG_STR("owner", user ? user->caller.owner : NULL),
+           LOG_STR("peer", r->peer));
 }
 
 void access_log_execution(const struct log *log, const struct plane_ending *ending)

@@ -1,5 +1,6 @@
 /* access_log.h - one line of the log for each request, and for each execution, at its end
  *
+ * A server's own faults are warnings, all else is information.
  * {"message": "request", "request", "method", "route", "status", "ms", "bytes_in", "bytes_out",
  *  "owner", "peer"}: no path, no query, no header. `route` is the id of the row, null when none was
  * found; `status` 0: the peer left before the answer; `owner` the id of the key, "" the operator,

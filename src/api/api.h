@@ -24,10 +24,12 @@ struct shelf;
 
 enum api_flags {
     API_CREATES = 1 << 0,   /* honours Idempotency-Key; answers with a document */
-    API_OPEN = 1 << 1,      /* asks for no token; who brings one is known: api_scopes() */
+    API_OPEN = 1 << 1,      /* asks for no token, and looks at none */
     API_AT_ROOT = 1 << 2,   /* also without API_PREFIX */
     API_ONLY_ROOT = 1 << 3, /* not below API_PREFIX */
     API_STREAMS = 1 << 4,   /* the handler is called at the head and reads the body itself */
+    API_KNOWS = 1 << 5, /* open, yet who brings a token is known by it (api_scopes()), and a wrong
+                         * one is refused */
 };
 
 /* What may come of it, beside the errors that are told in the one shape. */

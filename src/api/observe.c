@@ -150,7 +150,7 @@ static void look_at_tier(const struct api *api)
 {
     enum tier now = tier_of(api->layers, api->is_rootless);
     for (enum tier t = TIER_NONE; t <= TIER_T3; t++)
-        metrics_set(api->metrics, METRIC_TIER, METRIC_AT(t), t == now);
+        metrics_set(api->metrics, METRIC_TIER, METRIC_AT(t), api->layers != 0 && t == now);
 }
 
 void observe_write(const struct api *api, struct strbuf *out)

@@ -58,9 +58,10 @@ static bool cannot_write(const struct api *api)
     return info.is_failing;
 }
 
+/* Layers are tried while the server answers already: as long as there are none, nobody knows. */
 static bool cannot_seal(const struct api *api)
 {
-    return tier_of(api->layers, api->is_rootless) == TIER_NONE;
+    return api->layers != 0 && tier_of(api->layers, api->is_rootless) == TIER_NONE;
 }
 
 static void look_at_database(const struct api *api, bool is_operator, struct finding *out)
@@ -240,7 +241,7 @@ static const struct api_reply metrics_reply[] = {
 
 /* clang-format off */
 static const struct api_route rows[] = {
-    {.method = METHOD_GET, .pattern = "/health", .flags = API_OPEN | API_AT_ROOT, .handler = on_health,
+    {.method = METHOD_GET, .pattern = "/health", .flags = API_OPEN | API_KNOWS | API_AT_ROOT, .handler = on_health,
      .id = "getHealth", .tag = "operation", .summary = "How the server is",
      .help = "200 as long as it can answer: the status is in the document. Without a token there is nothing else in "
              "it.",

@@ -84,6 +84,7 @@ static const struct api_reply replies[] = {{200, NULL, NULL, ""}, {0}};
     }
 static const struct api_route rows[] = {
     ROW("/open", SCOPE_ADMIN, API_OPEN),
+    ROW("/knows", 0, API_OPEN | API_KNOWS),
     ROW("/any", 0, 0),
     ROW("/execute", SCOPE_EXECUTE, API_AT_ROOT),
     ROW("/both", SCOPE_FILES | SCOPE_SESSIONS_WRITE, 0),
@@ -406,6 +407,7 @@ struct door_case {
 static const struct door_case door_cases[] = {
     /*                                                nobody oper. intern. key  files admin */
     {"an open door asks nobody", "/open",              {200, 200, 200, 200, 200, 200}, NULL},
+    {"one that greets asks nobody", "/knows",          {200, 200, 200, 200, 200, 200}, NULL},
     {"one without a scope asks for any key", "/any",   {401, 200, 403, 200, 200, 200}, NULL},
     {"one with a scope asks for it", "/execute",       {401, 200, 403, 200, 403, 200}, NULL},
     {"two scopes are both needed", "/both",            {401, 200, 403, 403, 403, 200}, "sessions:write,files"},
@@ -463,6 +465,15 @@ static void test_who(void **state)
     assert_who(&h, admin.id, true, "admin");
     get(&h, "/open", TOKEN);
     assert_who(&h, "", false, "");
+    get(&h, "/knows", TOKEN);
+    assert_who(&h, "", true, "admin");
+    get(&h, "/knows", key.text);
+    assert_who(&h, key.id, false, "execute,files");
+    get(&h, "/knows", INTERNAL);
+    assert_who(&h, "", false, "");
+    get(&h, "/knows", NULL);
+    assert_who(&h, "", false, "");
+    assert_int_equal(get(&h, "/knows", "cove_wrong"), 401);
     close_house(&h);
 }
 

@@ -206,7 +206,12 @@ static void lose_dir(void)
 
 static void lose_layers(void)
 {
-    api.layers = 0;
+    api.layers = LAYER_BIT(RLIMITS);
+}
+
+static void forget_layers(void)
+{
+    api.layers = 0; /* nobody has tried yet */
 }
 
 static void lose_landlock(void)
@@ -296,6 +301,7 @@ static const struct ready_case readies[] = {
     {"not when it cannot write", break_store, "database_unavailable"},
     {"not without isolation", lose_layers, "isolation_unavailable"},
     {"with an empty pool", empty_pool, NULL},
+    {"before layers were tried", forget_layers, NULL},
 };
 
 static void test_ready(void **state)
