@@ -47,6 +47,7 @@ struct coved {
     struct store *store;
     struct capacity *capacity;
     struct catalog *catalog;
+    struct shelf *shelf;
     struct plane *plane;
     struct gate *gate;
     struct upkeep *upkeep;

@@ -9,11 +9,11 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "core/shelf.h"
 #include "core/tier.h"
 #include "coved/coved.h"
 #include "coved/greet.h"
 #include "coved/prepare.h"
-#include "coved/shelve.h"
 #include "store/sqlite.h"
 
 #define CONNECTIONS_MAX 16384
@@ -204,7 +204,9 @@ static void on_node(void *ctx, const struct store_answer *answer)
     }
     c->api.capacity = c->capacity;
     c->api.catalog = c->catalog;
-    shelve_templates(c->store, c->catalog, &c->log, on_templates, c);
+    const struct shelf_order order = {.store = c->store, .catalog = c->catalog, .log = &c->log};
+    c->api.shelf = c->shelf = shelf_new(&order);
+    shelf_load(c->shelf, on_templates, c);
 }
 
 /* --- spawner and store ------------------------------------------------------------------------ */

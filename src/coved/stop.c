@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "core/shelf.h"
 #include "coved/coved.h"
 
 #define DRAIN_MS 5000 /* less than the spawner waits before it kills us */
@@ -42,6 +43,7 @@ void stop_release(struct coved *c)
     http_server_free(c->http);
     upkeep_stop(c->upkeep);
     store_free(c->store);
+    shelf_free(c->shelf);
     upkeep_free(c->upkeep);
     plane_free(c->plane);
     if (c->catalog)
