@@ -8,10 +8,11 @@
 #include <stdbool.h>
 
 #include "api/api.h"
+#include "api/auth.h"
 #include "base/log.h"
 #include "core/capacity.h"
 #include "core/server_config.h"
-#include "coved/gate.h"
+#include "core/shelf.h"
 #include "coved/upkeep.h"
 #include "http/http_server.h"
 #include "http/tls.h"
@@ -47,9 +48,9 @@ struct coved {
     struct store *store;
     struct capacity *capacity;
     struct catalog *catalog;
-    struct shelf *shelf;
     struct plane *plane;
-    struct gate *gate;
+    struct shelf *shelf;
+    struct auth *auth;
     struct upkeep *upkeep;
     struct api_table *table;
     struct api api;

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
-#include "core/shelf.h"
 #include "coved/coved.h"
 
 #define DRAIN_MS 5000 /* less than the spawner waits before it kills us */
@@ -42,8 +41,9 @@ void stop_release(struct coved *c)
     }
     http_server_free(c->http);
     upkeep_stop(c->upkeep);
+    if (c->plane)
+        plane_flush(c->plane);
     store_free(c->store);
-    shelf_free(c->shelf);
     upkeep_free(c->upkeep);
     plane_free(c->plane);
     if (c->catalog)
@@ -52,7 +52,8 @@ void stop_release(struct coved *c)
         spawner_client_free(c->spawner);
     if (c->capacity)
         capacity_free(c->capacity);
-    gate_free(c->gate);
+    auth_free(c->auth);
+    shelf_free(c->shelf);
     api_table_free(c->table);
     tls_free(c->tls);
     if (c->loop)
