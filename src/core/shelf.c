@@ -90,7 +90,7 @@ static int read_spec(struct template_spec *out, const struct store_template *t, 
     scoped_json json_t *doc = NULL;
     if (parse_doc(&doc, t, err) == 0 && params_read(out, &template_table, doc, err) == 0)
         return 0;
-    *out = (struct template_spec){.name = xstrdup(t->name)};
+    *out = (struct template_spec){.name = xstrdup(t->name), .language = xstrdup("")};
     return -1;
 }
 
