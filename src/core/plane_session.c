@@ -596,6 +596,7 @@ void plane_fork(struct plane *p, const struct plane_caller *who, const char *wan
     for (size_t i = 0; i < count; i++)
         l->env[i] = xstrdup(parent->env[i]);
     l->facts = json_deep_copy(parent->facts);
+    json_object_set_new(json_object_get(l->facts, "resources"), "forks", json_integer(0));
     l->metadata = xstrdup(parent->metadata);
     l->idle_ms = parent->idle_ms;
     l->expires_ns = parent->expires_ns;
