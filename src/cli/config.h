@@ -9,6 +9,7 @@
 #include "base/option.h"
 
 #define CONFIG_GROUP_LIMITS "Limits" /* headings in help */
+#define CONFIG_GROUP_CLIENT "Server to talk to"
 #define CONFIG_GROUP_GLOBAL "Global options"
 
 /* Plain data, filled by config_load(); the strings belong to the option set. */
@@ -22,6 +23,12 @@ struct config {
     uint64_t inodes;
     uint64_t open_files;
     uint64_t output_bytes; /* kept of each of stdout and stderr */
+
+    /* a server to talk to */
+    char *server;    /* its address */
+    char *token;     /* NULL: the one in the data directory, for a server on this machine */
+    char *server_ca; /* NULL: those that the system trusts */
+    uint64_t server_timeout_ms;
 
     uint64_t max_sandboxes; /* 0: what the machine can carry */
 

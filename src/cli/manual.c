@@ -176,6 +176,8 @@ void manual_add_roff(struct strbuf *out, const struct command *const *commands)
     }
     strbuf_add_str(out, ".SH LIMITS\n");
     add_options(out, config_options, config_option_count, CONFIG_GROUP_LIMITS);
+    strbuf_add_str(out, ".SH SERVER TO TALK TO\n");
+    add_options(out, config_options, config_option_count, CONFIG_GROUP_CLIENT);
     strbuf_add_str(out, ".SH GLOBAL OPTIONS\n");
     add_options(out, config_options, config_option_count, CONFIG_GROUP_GLOBAL);
     add_exit_statuses(out);
