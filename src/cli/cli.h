@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/option.h"
-#include "cli/config.h"
 #include "cli/remote.h"
+#include "core/config.h"
 
 struct cli {
     struct config config;

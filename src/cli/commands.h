@@ -16,6 +16,7 @@ extern const struct command cmd_key;
 extern const struct command cmd_logs;
 extern const struct command cmd_repl;
 extern const struct command cmd_run;
+extern const struct command cmd_serve;
 extern const struct command cmd_session;
 extern const struct command cmd_template;
 extern const struct command cmd_top;

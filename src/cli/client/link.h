@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "base/scoped.h"
 #include "base/strbuf.h"
-#include "cli/config.h"
 #include "codec/event_stream.h"
+#include "core/config.h"
 
 struct link;
 
