@@ -382,6 +382,8 @@ int session_fork(struct session *parent, struct session **out, const struct sess
         error_set(err, ERROR_CONFLICT, "the session is %s", session_state_name(parent->info.state));
         return error_hint(err, "wait for what it does, or interrupt that");
     }
+    if (session_check_alone(parent, err) < 0)
+        return -1;
     struct session *child =
         session_new(parent->loop, parent->spawner, parent->template, events, ctx);
     if (id_make(ID_SESSION, child->info.id, err) < 0 || begin(parent, child, err) < 0) {
