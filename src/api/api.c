@@ -57,6 +57,7 @@ static struct api_call *new_call(struct http_request *r, const struct api_server
     const struct api_user *user = http_user(r);
     struct api_call *call = xcalloc(1, sizeof(*call));
     call->api = server->api;
+    call->table = server->table;
     call->row = api_table_row(server->table, http_route(r));
     call->request = r;
     call->id = xstrdup(http_id(r));
@@ -104,7 +105,8 @@ static int read_body(struct api_call *call, struct error *err)
     const char *type = http_header(call->request, "content-type");
     if (len > 0 && !is_json(type)) {
         error_set(err, ERROR_INVALID, "Content-Type: '%.100s' is not %s", type, JSON_TYPE);
-        return error_word(err, "unsupported_media_type");
+        error_word(err, "unsupported_media_type");
+        return error_hint(err, "send it with -H 'Content-Type: application/json'");
     }
     if (len == 0) /* the same as {}: tables say what must be there */
         value = json_object();
@@ -177,6 +179,11 @@ const char *api_resource(const struct api_call *call)
     return call->attempt.key ? call->attempt.resource : NULL;
 }
 
+const struct openapi *api_openapi(const struct api_call *call)
+{
+    return api_table_openapi(call->table);
+}
+
 struct http_request *api_request(const struct api_call *call)
 {
     return call->request;
@@ -201,13 +208,19 @@ struct http_request *api_take(struct api_call *call)
     return r;
 }
 
-void api_answer_text(struct api_call *call, int status, const char *text, size_t len)
+/* What is told to who comes again with the same Idempotency-Key. */
+static void keep_answer(struct api_call *call, int status, const char *text, size_t len)
 {
     if (call->attempt.key && status < 300)
         attempt_end(call, status, text, len);
     else if (call->attempt.key)
         attempt_drop(call);
     free(take_ptr(&call->attempt.key));
+}
+
+void api_answer_text(struct api_call *call, int status, const char *text, size_t len)
+{
+    keep_answer(call, status, text, len);
     struct http_request *r = api_take(call);
     if (r)
         http_respond(r, status, JSON_TYPE, text, len);
@@ -220,6 +233,17 @@ void api_answer(struct api_call *call, int status, json_t *document)
     json_add(&text, document, JSON_STYLE_COMPACT);
     json_decref(document);
     api_answer_text(call, status, strbuf_str(&text), text.len);
+}
+
+void api_answer_secret(struct api_call *call, int status, json_t *document, const char *secret)
+{
+    scoped_strbuf struct strbuf kept;
+    scoped_json json_t *copy = json_copy(document);
+    strbuf_init(&kept, ANSWER_MAX);
+    json_object_set_new(copy, secret, json_null());
+    json_add(&kept, copy, JSON_STYLE_COMPACT);
+    keep_answer(call, status, strbuf_str(&kept), kept.len);
+    api_answer(call, status, document);
 }
 
 void api_answer_empty(struct api_call *call, int status)

@@ -19,6 +19,8 @@
 struct api_call;
 struct auth;
 struct metrics;
+struct openapi;
+struct shelf;
 
 enum api_flags {
     API_CREATES = 1 << 0,   /* honours Idempotency-Key; answers with a document */
@@ -74,6 +76,7 @@ struct api {
     struct log *log;
     struct store *store;
     struct catalog *catalog;
+    struct shelf *shelf;
     struct capacity *capacity;
     struct spawner_client *spawner;
     struct plane *plane;
@@ -84,7 +87,7 @@ struct api {
     uint64_t epoch;
     int64_t started_ns; /* monotonic */
     bool is_rootless;
-    uint32_t layers; /* that sandboxes have here: bits of enum layer */
+    uint32_t layers; /* that sandboxes have here: bits of enum layer; 0: not known yet */
 };
 
 /* The rows as http_server.h takes them, with the prefix; owned by the table. */
@@ -94,6 +97,9 @@ void api_table_free(struct api_table *table);
 SCOPED_DEFINE(api_table)
 const struct route *api_table_routes(const struct api_table *table, size_t *count);
 const struct api_route *api_table_row(const struct api_table *table, const struct route *route);
+
+/* The document about them; made when it is first asked for, owned by the table. */
+const struct openapi *api_table_openapi(struct api_table *table);
 
 /* The handler of all of these routes has this ctx, and so has whoever authorizes. */
 struct api_server {
@@ -111,6 +117,7 @@ const char *api_id(const struct api_call *call);    /* the request's */
 const void *api_body(const struct api_call *call);  /* the struct of the row's table */
 const void *api_query(const struct api_call *call); /* the same */
 const char *api_parameter(const struct api_call *call, const char *name);
+const struct openapi *api_openapi(const struct api_call *call);
 
 /* The id that what is created is to have: the same for every try with one Idempotency-Key. NULL:
  * any will do. */
@@ -124,6 +131,9 @@ void api_on_gone(struct api_call *call, void (*fn)(void *ctx), void *ctx);
 
 /* `document` is taken. */
 void api_answer(struct api_call *call, int status, json_t *document);
+/* The same, but the field `secret` of the document is told this once: to whoever comes again with
+ * the same Idempotency-Key it is null, since what is kept for him has no secrets in it. */
+void api_answer_secret(struct api_call *call, int status, json_t *document, const char *secret);
 /* JSON that is text already; copied. */
 void api_answer_text(struct api_call *call, int status, const char *text, size_t len);
 void api_answer_empty(struct api_call *call, int status);

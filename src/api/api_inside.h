@@ -7,6 +7,7 @@
 
 struct api_call {
     struct api *api;
+    struct api_table *table;
     const struct api_route *row;
     struct http_request *request; /* NULL: the peer has left */
     char *id;                     /* of the request */

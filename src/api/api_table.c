@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "api/api_inside.h"
+#include "api/openapi.h"
 #include "base/memory.h"
 
 struct api_table {
@@ -10,6 +11,7 @@ struct api_table {
     const struct api_route **rows; /* of each route */
     char **patterns;
     size_t count;
+    struct openapi *openapi; /* NULL: nobody has asked for it yet */
 };
 
 static void add(struct api_table *t, const struct api_route *row, const char *prefix)
@@ -54,6 +56,7 @@ void api_table_free(struct api_table *t)
         return;
     for (size_t i = 0; i < t->count; i++)
         free(t->patterns[i]);
+    openapi_free(t->openapi);
     free(t->patterns);
     free(t->rows);
     free(t->routes);
@@ -69,4 +72,11 @@ const struct route *api_table_routes(const struct api_table *t, size_t *count)
 const struct api_route *api_table_row(const struct api_table *t, const struct route *route)
 {
     return t->rows[route - t->routes];
+}
+
+const struct openapi *api_table_openapi(struct api_table *t)
+{
+    if (!t->openapi)
+        t->openapi = openapi_new(api_groups);
+    return t->openapi;
 }

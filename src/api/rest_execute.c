@@ -66,6 +66,22 @@ static void on_execute(struct api_call *call)
                   w);
 }
 
+/* What an earlier try has begun goes on by itself; where it stands is the answer. */
+static void on_found_again(void *ctx, const char *text, size_t len, const struct error *err)
+{
+    struct api_call *call = ctx;
+    if (err && err->code == ERROR_NOT_FOUND)
+        api_row(call)->handler(call);
+    else
+        api_answer_accepted(call, text, len, err);
+}
+
+static void on_execute_again(struct api_call *call)
+{
+    plane_get_execution(api_of(call)->plane, api_caller(call), api_resource(call), on_found_again,
+                        call);
+}
+
 static void on_execute_once(struct api_call *call)
 {
     struct waiting *w = wait_for(call, WISH_SYNC);
@@ -85,12 +101,14 @@ static const int errors[] = {404, 409, 413, 422, 507, 0}, once_errors[] = {404, 
 /* clang-format off */
 static const struct api_route rows[] = {
     {.method = METHOD_POST, .pattern = "/execute", .scope = SCOPE_EXECUTE, .flags = API_CREATES | API_AT_ROOT,
-     .body_max = BODY_MAX, .body = &stateless_wish_table, .handler = on_execute_once, .makes = ID_EXECUTION,
+     .body_max = BODY_MAX, .body = &stateless_wish_table, .handler = on_execute_once,
+     .again = on_execute_again, .makes = ID_EXECUTION,
      .id = "execute", .tag = "executions", .summary = "Run code in a fresh sandbox",
      .help = "The sandbox is gone afterwards. A program that fails is a result, not an error of this call.",
      .replies = once_replies, .errors = once_errors},
     {.method = METHOD_POST, .pattern = "/sessions/{id}/execute", .scope = SCOPE_SESSIONS_WRITE, .flags = API_CREATES,
-     .body_max = BODY_MAX, .body = &code_wish_table, .handler = on_execute, .makes = ID_EXECUTION,
+     .body_max = BODY_MAX, .body = &code_wish_table, .handler = on_execute,
+     .again = on_execute_again, .makes = ID_EXECUTION,
      .id = "executeInSession", .tag = "executions", .summary = "Run code in a session",
      .help = "What it defines stays for the executions after it.",
      .replies = replies, .errors = errors},

@@ -2,9 +2,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/routes.h"
 
+/* clang-format off */
 const struct api_group *const api_groups[] = {
+    &rest_docs_group,
     &rest_execute_group,
-    &rest_session_group,
     &rest_execution_group,
+    &rest_internal_group,
+    &rest_key_group,
+    &rest_session_group,
+    &rest_template_group,
     NULL,
 };
+/* clang-format on */

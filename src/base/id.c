@@ -4,6 +4,7 @@
 #include "base/id.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -40,4 +41,11 @@ bool id_is_valid(enum id_kind kind, const char *text)
     size_t len = strlen(prefixes[kind]);
     return strncmp(text, prefixes[kind], len) == 0 && strlen(text) == len + ID_RANDOM_CHARS &&
            strspn(text + len, alphabet) == ID_RANDOM_CHARS;
+}
+
+void id_pattern(enum id_kind kind, char out[ID_PATTERN_BYTES])
+{
+    int len =
+        snprintf(out, ID_PATTERN_BYTES, "^%s[%s]{%d}$", prefixes[kind], alphabet, ID_RANDOM_CHARS);
+    BUG_ON(len >= ID_PATTERN_BYTES);
 }

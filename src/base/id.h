@@ -23,5 +23,9 @@ enum id_kind {
 MUST_CHECK int id_make(enum id_kind kind, char out[ID_BYTES], struct error *err);
 bool id_is_valid(enum id_kind kind, const char *text);
 
+/* The same as a regular expression: "^exe_[0-9...]{26}$". */
+#define ID_PATTERN_BYTES 64
+void id_pattern(enum id_kind kind, char out[ID_PATTERN_BYTES]);
+
 /* `count` random letters, five bits each, and a NUL. */
 MUST_CHECK int id_random(char *out, size_t count, struct error *err);

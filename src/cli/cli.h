@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/option.h"
-#include "cli/config.h"
+#include "core/config.h"
 
 struct cli {
     struct config config;

@@ -139,7 +139,7 @@ const struct command cmd_config = {
     .usage = "[OPTIONS]",
     .description = "Each value comes from the first of: a flag (--data-dir), the environment "
                    "(COVE_DATA_DIR), a configuration file (data-dir = ...), the preset.",
-    .config_group = CONFIG_GROUP_LIMITS,
+    .config_group = CONFIG_GROUP_ALL,
     .has_no_arguments = true,
     .run = run,
 };

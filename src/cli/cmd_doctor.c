@@ -64,16 +64,6 @@ struct doctor {
     int status;
 };
 
-static uint32_t layers_that_hold(const struct spawn_probe_reply *p)
-{
-    uint32_t layers = 0;
-    for (int i = 0; i < LAYER_COUNT; i++) {
-        if (p->layers[i].state == SPAWN_PROBE_HOLDS)
-            layers |= 1u << i;
-    }
-    return layers;
-}
-
 static const char *need_word(enum layer_need need)
 {
     static const char *const words[] = {
@@ -178,7 +168,7 @@ static void on_probed(void *ctx, const struct spawn_message *m, int *fds, const 
         d->status = cli_fail(d->cli, err);
         return;
     }
-    enum tier tier = tier_of(layers_that_hold(&m->probe), d->is_rootless);
+    enum tier tier = tier_of(tier_layers(&m->probe), d->is_rootless);
     d->status = tier == TIER_T1 || tier == TIER_T2 ? 0 : 1;
     if (!d->cli->config.json)
         print_report(d, &m->probe, tier);

@@ -8,7 +8,8 @@
 #include "cli/cli.h"
 
 const struct command *const commands_all[] = {
-    &cmd_run, &cmd_repl, &cmd_doctor, &cmd_image, &cmd_config, &cmd_version, &cmd_help, NULL,
+    &cmd_run,    &cmd_repl,    &cmd_serve, &cmd_doctor, &cmd_image,
+    &cmd_config, &cmd_version, &cmd_help,  NULL,
 };
 
 const struct command *commands_find(const struct command *const *table, const char *name,

@@ -13,6 +13,7 @@ extern const struct command cmd_help;
 extern const struct command cmd_image;
 extern const struct command cmd_repl;
 extern const struct command cmd_run;
+extern const struct command cmd_serve;
 extern const struct command cmd_version;
 
 extern const struct command *const commands_all[]; /* NULL-terminated */

@@ -210,6 +210,10 @@ void help_add_command(struct strbuf *out, const struct command *command, const c
     if (command->verbs)
         add_commands(out, command->verbs, style);
     add_groups(out, command->options, command->option_count, style);
+    if (command->config_group && strcmp(command->config_group, CONFIG_GROUP_ALL) == 0) {
+        add_groups(out, config_options, config_option_count, style);
+        return;
+    }
     if (command->config_group)
         add_group(out, config_options, config_option_count, command->config_group, style);
     add_group(out, config_options, config_option_count, CONFIG_GROUP_GLOBAL, style);

@@ -176,6 +176,10 @@ void manual_add_roff(struct strbuf *out, const struct command *const *commands)
     }
     strbuf_add_str(out, ".SH LIMITS\n");
     add_options(out, config_options, config_option_count, CONFIG_GROUP_LIMITS);
+    strbuf_add_str(out, ".SH CEILINGS OF A SERVER\n");
+    add_options(out, config_options, config_option_count, CONFIG_GROUP_CEILINGS);
+    strbuf_add_str(out, ".SH SERVER\n");
+    add_options(out, config_options, config_option_count, CONFIG_GROUP_SERVER);
     strbuf_add_str(out, ".SH GLOBAL OPTIONS\n");
     add_options(out, config_options, config_option_count, CONFIG_GROUP_GLOBAL);
     add_exit_statuses(out);

@@ -24,7 +24,7 @@ static int make_dirs(const char *path, struct error *err)
     return 0;
 }
 
-static int run_dir(char **out, const struct cli *cli, struct error *err)
+int native_run_dir(char **out, const struct cli *cli, struct error *err)
 {
     const char *xdg = getenv("XDG_RUNTIME_DIR");
     struct stat st;
@@ -48,7 +48,7 @@ int native_open(struct spawner_client **out, const struct cli *cli, struct loop 
 {
     scoped_free char *program = cli_spawner_path(cli);
     scoped_free char *run = NULL;
-    if (run_dir(&run, cli, err) < 0)
+    if (native_run_dir(&run, cli, err) < 0)
         return -1;
     const char *dirs[IMAGE_STORE_DIRS], *stores[IMAGE_STORE_DIRS] = {NULL};
     char *paths[IMAGE_STORE_DIRS] = {NULL};

@@ -767,21 +767,39 @@ json_t *params_row_schema(const struct param *p)
     return schema;
 }
 
+/* Of two names for one thing at most one is there, and exactly one when it is required. No anyOf at
+ * the top of a schema: some readers of tools' schemas take none there. */
+static void forbid_both(json_t *schema, json_t *pairs, const struct param *p)
+{
+    json_array_append_new(pairs, json_pack("{s:[s, s]}", "required", p->name, p->other_name));
+    if (!p->is_required)
+        return;
+    json_object_set_new(schema, "if", json_pack("{s:[s]}", "required", p->other_name));
+    json_object_set_new(schema, "else", json_pack("{s:[s]}", "required", p->name));
+}
+
 json_t *params_schema(const struct param_table *table)
 {
-    json_t *properties = json_object(), *required = json_array();
+    json_t *properties = json_object(), *required = json_array(), *pairs = json_array();
+    json_t *schema = json_pack("{s:s, s:s, s:o, s:b}", "type", "object", "title", table->name,
+                               "properties", properties, "additionalProperties", 0);
     for (size_t i = 0; i < table->count; i++) {
         const struct param *p = &table->rows[i];
         json_object_set_new(properties, p->name, params_row_schema(p));
         if (p->other_name)
             json_object_set_new(properties, p->other_name, params_row_schema(p));
-        if (p->is_required)
+        if (p->other_name)
+            forbid_both(schema, pairs, p);
+        else if (p->is_required)
             json_array_append_new(required, json_string(p->name));
     }
-    json_t *schema = json_pack("{s:s, s:s, s:o, s:b}", "type", "object", "title", table->name,
-                               "properties", properties, "additionalProperties", 0);
     if (json_array_size(required))
         json_object_set(schema, "required", required);
+    if (json_array_size(pairs) == 1)
+        json_object_set(schema, "not", json_array_get(pairs, 0));
+    else if (json_array_size(pairs) > 1)
+        json_object_set_new(schema, "not", json_pack("{s:O}", "anyOf", pairs));
     json_decref(required);
+    json_decref(pairs);
     return schema;
 }

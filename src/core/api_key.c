@@ -14,10 +14,15 @@
 
 _Static_assert(SECRET_AT + SECRET_CHARS + 1 == API_KEY_TEXT_BYTES, "the parts make the whole");
 
-int api_key_make(struct api_key *out, struct error *err)
+int api_key_make(struct api_key *out, const char *id, struct error *err)
 {
     struct api_key key = {0};
-    if (id_make(ID_KEY, key.id, err) < 0 || id_random(key.text + SECRET_AT, SECRET_CHARS, err) < 0)
+    BUG_ON(id && !id_is_valid(ID_KEY, id));
+    if (id)
+        memcpy(key.id, id, strlen(id));
+    else if (id_make(ID_KEY, key.id, err) < 0)
+        return -1;
+    if (id_random(key.text + SECRET_AT, SECRET_CHARS, err) < 0)
         return -1;
     memcpy(key.text, MARK, MARK_CHARS);
     memcpy(key.text + MARK_CHARS, key.id + strlen(ID_MARK), ID_CHARS);
@@ -60,5 +65,10 @@ bool api_key_matches(const char *text, size_t len, const uint8_t hash[SHA256_BYT
 {
     uint8_t own[SHA256_BYTES];
     api_key_hash(text, len, own);
-    return CRYPTO_memcmp(own, hash, SHA256_BYTES) == 0;
+    return api_key_same(own, hash);
+}
+
+bool api_key_same(const uint8_t a[SHA256_BYTES], const uint8_t b[SHA256_BYTES])
+{
+    return CRYPTO_memcmp(a, b, SHA256_BYTES) == 0;
 }

@@ -23,7 +23,8 @@ struct api_key {
     uint8_t hash[SHA256_BYTES];
 };
 
-MUST_CHECK int api_key_make(struct api_key *out, struct error *err);
+/* `id` is the one that it is to have; NULL: a new one. */
+MUST_CHECK int api_key_make(struct api_key *out, const char *id, struct error *err);
 
 /* The id of the key that the text claims to be; false, with `id` untouched, when it is none. */
 bool api_key_parse(const char *text, size_t len, char id[ID_BYTES]);
@@ -32,3 +33,4 @@ bool api_key_parse(const char *text, size_t len, char id[ID_BYTES]);
  * nothing about where two differ. */
 void api_key_hash(const char *text, size_t len, uint8_t out[SHA256_BYTES]);
 bool api_key_matches(const char *text, size_t len, const uint8_t hash[SHA256_BYTES]);
+bool api_key_same(const uint8_t a[SHA256_BYTES], const uint8_t b[SHA256_BYTES]);

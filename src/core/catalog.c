@@ -12,6 +12,7 @@
 #define WARM_LANGUAGE   "python" /* whose interpreter can be forked */
 #define WARM_MEMORY_MIN (512 * MIB)
 #define ROTATE_MS       (6 * 3600 * 1000ull)
+#define ENV_MAX_BYTES   (64 * KIB) /* a start carries GUEST_STRINGS_MAX, with the session's own */
 
 /* The runners of one look; recipes point into it. */
 struct runner_book {
@@ -40,7 +41,7 @@ struct catalog {
     struct catalog_kind *all;
     void (*closed)(void *ctx);
     void *closed_ctx;
-    bool is_closing;
+    bool is_started, is_closing;
 };
 
 static void drop_book(struct runner_book *book)
@@ -168,6 +169,7 @@ static int open_recipe(struct recipe **out, const struct catalog *c, const struc
     struct session_template *t = recipe_template(*out);
     t->capacity = c->order.capacity;
     t->idle_freeze_ms = c->order.idle_freeze_ms;
+    t->forks = (size_t)(over && over->forks ? over->forks : spec->resources.forks);
     return 0;
 }
 
@@ -225,6 +227,11 @@ static int need_pool(struct catalog_kind *k, struct error *err)
     return pool_open(&k->pool, k->catalog->order.loop, k->catalog->order.spawner, &order, err);
 }
 
+static int stock(struct catalog_kind *k, struct error *err)
+{
+    return k->spec.pool.min > 0 ? need_pool(k, err) : 0;
+}
+
 /* --- the catalog ----------------------------------------------------------------------------- */
 
 int catalog_look(struct catalog *c, struct error *err)
@@ -248,6 +255,18 @@ int catalog_open(struct catalog **out, const struct catalog_order *order, struct
         return -1;
     *out = take_ptr(&c);
     return 0;
+}
+
+int catalog_start(struct catalog *c, struct error *err)
+{
+    int status = 0;
+    c->is_started = true;
+    MAP_EACH(&c->by_id, node)
+    {
+        if (stock(MAP_OF(node, struct catalog_kind, by_id), err) < 0)
+            status = -1;
+    }
+    return status;
 }
 
 void catalog_close(struct catalog *c, void (*closed)(void *ctx), void *ctx)
@@ -283,17 +302,49 @@ const struct runner_list *catalog_runners(const struct catalog *c)
     return &c->book->list;
 }
 
+static int check_time(const char *name, uint64_t ms, uint64_t most, struct error *err)
+{
+    if (most == 0 || ms <= most)
+        return 0;
+    error_set(err, ERROR_INVALID, "%s: %.15g is more than the %.15g seconds that are allowed here",
+              name, (double)ms / 1000, (double)most / 1000);
+    return error_hint(err, "ask for less, or have the operator raise the limit");
+}
+
+static int check_env(const struct param_map *env, struct error *err)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < env->count; i++)
+        bytes += strlen(env->names[i]) + strlen(env->values[i]) + sizeof("=");
+    if (bytes <= ENV_MAX_BYTES)
+        return 0;
+    return error_set(err, ERROR_TOO_LARGE, "env: has %zu bytes; at most %zu are taken", bytes,
+                     (size_t)ENV_MAX_BYTES);
+}
+
+static int check_spec(const struct template_bounds *b, const struct template_spec *spec,
+                      struct error *err)
+{
+    if (spec->pool.min > spec->pool.max)
+        return error_set(err, ERROR_INVALID, "pool.min: %d is more than pool.max, %d",
+                         (int)spec->pool.min, (int)spec->pool.max);
+    if (check_time("timeout", spec->timeout_ms, b->timeout_max_ms, err) < 0 ||
+        check_time("ttl", spec->ttl_ms, b->most.lifetime_ms, err) < 0)
+        return -1;
+    return check_env(&spec->env, err);
+}
+
 int catalog_check(const struct catalog *c, const struct template_spec *spec, struct error *err)
 {
     scoped(recipe) struct recipe *tried = NULL;
     const struct runner *runner = find_runner(c->book, spec, err);
-    if (!runner)
+    if (!runner || check_spec(&c->order.bounds, spec, err) < 0)
         return -1;
-    if (spec->pool.min > spec->pool.max)
-        return error_set(err, ERROR_INVALID, "pool.min: %d is more than pool.max, %d",
-                         (int)spec->pool.min, (int)spec->pool.max);
-    if (spec->preload.count > 0 && strcmp(runner->language, WARM_LANGUAGE) != 0)
+    bool is_warm = strcmp(runner->language, WARM_LANGUAGE) == 0;
+    if (spec->preload.count > 0 && !is_warm)
         return error_set(err, ERROR_INVALID, "preload: only python has modules to import before");
+    if (spec->resources.forks > 0 && !is_warm)
+        return error_set(err, ERROR_INVALID, "resources.forks: only python can be forked");
     return open_recipe(&tried, c, runner, spec, NULL, err);
 }
 
@@ -311,8 +362,9 @@ int catalog_put(struct catalog *c, const char *id, const json_t *document, struc
         return -1;
     catalog_remove(c, id);
     map_add(&c->by_id, &k->by_id, k->id);
-    if (k->spec.pool.min > 0 && need_pool(k, err) < 0)
-        return -1;
+    struct error later; /* a pool that cannot be made now is tried with the first session */
+    if (c->is_started && stock(k, &later) < 0)
+        k->pool = NULL;
     return 0;
 }
 
@@ -340,8 +392,30 @@ struct catalog_kind *catalog_find(const struct catalog *c, const char *word, str
         strbuf_add_fmt(&names, "%s%s", names.len ? ", " : "", k->spec.name);
     }
     error_set(err, ERROR_NOT_FOUND, "no template '%.64s'", word);
+    error_word(err, "template_not_found");
     error_hint(err, "there are: %.200s", names.len ? strbuf_str(&names) : "none");
     return NULL;
+}
+
+static bool are_same(char *const *a, char *const *b)
+{
+    while (*a && *b && strcmp(*a, *b) == 0)
+        a++, b++;
+    return !*a && !*b;
+}
+
+bool catalog_is_same_kernel(const struct catalog *c, const struct runner *a, const struct runner *b)
+{
+    struct error ignored;
+    struct runner_kernel x = {0}, y = {0};
+    bool is_same = strcmp(a->image, b->image) == 0 &&
+                   runner_find_kernel(&x, a, c->order.recipes_dir, &ignored) == 0 &&
+                   runner_find_kernel(&y, b, c->order.recipes_dir, &ignored) == 0 &&
+                   are_same(x.command.items, y.command.items) && !x.text == !y.text &&
+                   (!x.text || strcmp(x.text, y.text) == 0);
+    runner_kernel_release(&x);
+    runner_kernel_release(&y);
+    return is_same;
 }
 
 /* --- one kind -------------------------------------------------------------------------------- */
@@ -398,6 +472,8 @@ int catalog_take(struct catalog_kind *k, const struct resource_spec *over, struc
                  void *ctx, struct error *err)
 {
     struct catalog_kind *own = NULL;
+    if (over && over->forks > 0 && !can_be_warm(k))
+        return error_set(err, ERROR_INVALID, "resources.forks: only python can be forked");
     if (need_pool(k, err) < 0 || catalog_hold(k, over, &own, err) < 0)
         return -1;
     struct session_template *t = recipe_template(own->recipe);

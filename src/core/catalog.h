@@ -28,6 +28,10 @@ struct catalog_order {
 MUST_CHECK int catalog_open(struct catalog **out, const struct catalog_order *order,
                             struct error *err);
 
+/* From now on pools are filled before anybody asks, where templates say so. Until then whoever goes
+ * on with an earlier process's sandboxes can tell them from ours. */
+MUST_CHECK int catalog_start(struct catalog *catalog, struct error *err);
+
 /* Closes every pool; `closed` comes once, later. Kinds that are held live on until let go. */
 void catalog_close(struct catalog *catalog, void (*closed)(void *ctx), void *ctx);
 void catalog_free(struct catalog *catalog); /* after that, or with the spawner gone */
@@ -50,6 +54,10 @@ void catalog_remove(struct catalog *catalog, const char *id); /* none is fine */
 /* By id or by name; held by the catalog. NULL with *err: which ones there are. */
 struct catalog_kind *catalog_find(const struct catalog *catalog, const char *word,
                                   struct error *err);
+
+/* Whether one kernel of one image knows both languages, as Node's does. */
+bool catalog_is_same_kernel(const struct catalog *catalog, const struct runner *a,
+                            const struct runner *b);
 
 /* --- one kind of sessions --------------------------------------------------------------------- */
 

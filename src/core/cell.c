@@ -336,13 +336,21 @@ static struct cell *make(const struct cell_place *place, const struct cell_reque
     return c;
 }
 
+static int name(struct cell *c, struct error *err)
+{
+    if (!c->request->id)
+        return id_make(ID_EXECUTION, c->e.id, err);
+    snprintf(c->e.id, sizeof(c->e.id), "%s", c->request->id);
+    return 0;
+}
+
 int cell_begin(struct cell **out, const struct cell_place *place,
                const struct cell_request *request, const struct cell_events *events,
                struct error *err)
 {
     struct cell *c = make(place, request, events);
     c->stdin_fd = request->stdin_fd;
-    if (id_make(ID_EXECUTION, c->e.id, err) < 0 || put(c, err) < 0) {
+    if (name(c, err) < 0 || put(c, err) < 0) {
         cell_free(c);
         return -1;
     }

@@ -14,6 +14,7 @@
 
 /* Borrowed until the end, but for the fds, which are taken. */
 struct cell_request {
+    const char *id; /* that the execution is to have; NULL: any */
     const char *code;
     size_t code_len;
     const char *language;   /* for a kernel that knows several; NULL: its first */

@@ -15,14 +15,26 @@
 #define NS_PER_MINUTE (60ll * NS_PER_SECOND)
 #define WAYS          8 /* buckets among which a name finds its place */
 
+/* Of a rule that is a limit. */
+static int64_t interval_of(const struct rate_rule *rule)
+{
+    int64_t rate = (int64_t)MIN(rule->per_minute, RATE_LIMIT_PER_MINUTE_MAX);
+    return (NS_PER_MINUTE + rate - 1) / rate; /* never too often */
+}
+
+static uint64_t burst_of(const struct rate_rule *rule)
+{
+    return rule->burst ? MIN(rule->burst, RATE_LIMIT_BURST_MAX)
+                       : MIN(rule->per_minute, RATE_LIMIT_PER_MINUTE_MAX) / 6 + 1;
+}
+
 bool rate_bucket_take(struct rate_bucket *bucket, const struct rate_rule *rule, int64_t now_ns,
                       int64_t *wait_ns)
 {
     if (rule->per_minute == 0)
         return true;
-    uint64_t rate = MIN(rule->per_minute, RATE_LIMIT_PER_MINUTE_MAX);
-    uint64_t burst = rule->burst ? MIN(rule->burst, RATE_LIMIT_BURST_MAX) : rate / 6 + 1;
-    int64_t interval = (NS_PER_MINUTE + (int64_t)rate - 1) / (int64_t)rate; /* never too often */
+    uint64_t burst = burst_of(rule);
+    int64_t interval = interval_of(rule);
     int64_t full = MAX(bucket->full_ns, now_ns) + interval;
     int64_t over = full - now_ns - interval * (int64_t)burst;
     if (over > 0) {
@@ -31,6 +43,19 @@ bool rate_bucket_take(struct rate_bucket *bucket, const struct rate_rule *rule, 
     }
     bucket->full_ns = full;
     return true;
+}
+
+struct rate_state rate_bucket_look(const struct rate_bucket *bucket, const struct rate_rule *rule,
+                                   int64_t now_ns)
+{
+    if (rule->per_minute == 0)
+        return (struct rate_state){0};
+    struct rate_state state = {.limit = burst_of(rule),
+                               .full_in_ns = MAX(bucket->full_ns - now_ns, 0)};
+    int64_t interval = interval_of(rule);
+    uint64_t missing = (uint64_t)((state.full_in_ns + interval - 1) / interval);
+    state.left = state.limit - MIN(missing, state.limit);
+    return state;
 }
 
 unsigned rate_limit_retry_after(int64_t wait_ns)
@@ -93,10 +118,22 @@ static struct slot *find_slot(struct rate_limit *limit, const char *name)
     return fullest;
 }
 
-bool rate_limit_take(struct rate_limit *limit, const char *name, const struct rate_rule *rule,
-                     int64_t now_ns, int64_t *wait_ns)
+static struct rate_bucket *find_bucket(struct rate_limit *limit, const char *name)
 {
     char cut[RATE_LIMIT_NAME_BYTES];
     snprintf(cut, sizeof(cut), "%s", name);
-    return rate_bucket_take(&find_slot(limit, cut)->bucket, rule, now_ns, wait_ns);
+    return &find_slot(limit, cut)->bucket;
+}
+
+bool rate_limit_take(struct rate_limit *limit, const char *name, const struct rate_rule *rule,
+                     int64_t now_ns, int64_t *wait_ns)
+{
+    return rate_bucket_take(find_bucket(limit, name), rule, now_ns, wait_ns);
+}
+
+bool rate_limit_may(struct rate_limit *limit, const char *name, const struct rate_rule *rule,
+                    int64_t now_ns, int64_t *wait_ns)
+{
+    struct rate_bucket copy = *find_bucket(limit, name);
+    return rate_bucket_take(&copy, rule, now_ns, wait_ns);
 }

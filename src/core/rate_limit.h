@@ -28,6 +28,14 @@ struct rate_bucket {
 bool rate_bucket_take(struct rate_bucket *bucket, const struct rate_rule *rule, int64_t now_ns,
                       int64_t *wait_ns);
 
+/* What is in it; `limit` 0: it has none, and nothing else is said. */
+struct rate_state {
+    uint64_t limit, left; /* tokens of a full one; of this one */
+    int64_t full_in_ns;
+};
+struct rate_state rate_bucket_look(const struct rate_bucket *bucket, const struct rate_rule *rule,
+                                   int64_t now_ns);
+
 /* For Retry-After: whole seconds, at least one. */
 unsigned rate_limit_retry_after(int64_t wait_ns);
 
@@ -48,3 +56,6 @@ SCOPED_DEFINE(rate_limit)
 /* As rate_bucket_take(), for the bucket of that name. */
 bool rate_limit_take(struct rate_limit *limit, const char *name, const struct rate_rule *rule,
                      int64_t now_ns, int64_t *wait_ns);
+/* The same without taking anything. */
+bool rate_limit_may(struct rate_limit *limit, const char *name, const struct rate_rule *rule,
+                    int64_t now_ns, int64_t *wait_ns);

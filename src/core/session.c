@@ -23,6 +23,11 @@ const char *session_state_name(enum session_state state)
     return state_names[state];
 }
 
+uint64_t session_sandbox(const struct session *s)
+{
+    return s->sandbox;
+}
+
 const struct session_info *session_info(const struct session *s)
 {
     return &s->info;

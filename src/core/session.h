@@ -79,6 +79,7 @@ void session_free(struct session *session);     /* after TERMINATED, or with its
 SCOPED_DEFINE(session)
 
 const struct session_info *session_info(const struct session *session);
+uint64_t session_sandbox(const struct session *session); /* the spawner's number; 0: none now */
 
 /* --- for another process -----------------------------------------------------------------------
  *

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/macros.h"
+#include "core/session.h"
 
 #define NAME_BYTES     64
 #define VARIABLE_BYTES 128
@@ -62,6 +63,8 @@ static const struct param resource_rows[] = {
      .help = "Files and directories."},
     {.name = "open_files", .type = PARAM_INTEGER, .offset = AT(open_files), .min = 16, .max = 1e7,
      .help = "Files that one process may have open."},
+    {.name = "forks", .type = PARAM_INTEGER, .offset = AT(forks), .max = SESSION_FORKS_MAX,
+     .help = "How often a session can be forked (python): each takes the place of a session from the start."},
 };
 #undef AT
 const struct param_table resource_table = PARAM_TABLE(struct resource_spec, "Resources", resource_rows);
@@ -83,39 +86,57 @@ static const struct param pool_rows[] = {
 static const struct param_table pool_table = PARAM_TABLE(struct pool_spec, "Pool", pool_rows);
 
 #define AT(field) offsetof(struct template_spec, field)
-static const struct param rows[] = {
-    {.name = "name", .type = PARAM_STRING, .is_required = true, .offset = AT(name), .max_len = NAME_BYTES,
-     .check = template_name_is_valid, .pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
-     .example = "\"data-science\"", .help = "By which sessions ask for it."},
-    {.name = "description", .type = PARAM_STRING, .offset = AT(description), .max_len = 2000,
-     .help = "For people."},
-    {.name = "language", .type = PARAM_STRING, .is_required = true, .offset = AT(language), .max_len = NAME_BYTES,
-     .check = template_name_is_valid, .pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
-     .example = "\"python\"", .help = "The language of its sessions, as listed by /runners."},
-    {.name = "image", .type = PARAM_STRING, .offset = AT(image), .max_len = NAME_BYTES,
-     .check = template_name_is_valid, .pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
-     .example = "\"python\"", .help = "Its root image; without one, the first that has the language."},
-    {.name = "resources", .type = PARAM_OBJECT, .offset = AT(resources), .table = &resource_table,
-     .help = "What each sandbox may use."},
-    {.name = "env", .type = PARAM_MAP, .offset = AT(env), .max_len = VARIABLES_MAX,
-     .check = template_variable_is_valid, .pattern = "^[A-Za-z_][A-Za-z0-9_]{0,127}$",
-     .example = "{\"TZ\": \"UTC\"}", .help = "Variables of every program in it."},
-    {.name = "preload", .type = PARAM_STRINGS, .offset = AT(preload), .max_len = PRELOADS_MAX,
-     .check = is_module, .pattern = "^[A-Za-z_][A-Za-z0-9_]*(\\.[A-Za-z0-9_]+)*$",
-     .example = "[\"numpy\", \"pandas\"]", .help = "Modules that are imported before a session is given out (python)."},
-    {.name = "network", .type = PARAM_OBJECT, .offset = AT(network), .table = &network_table,
-     .preset = "{}", .help = "What its sandboxes may reach."},
-    {.name = "pool", .type = PARAM_OBJECT, .offset = AT(pool), .table = &pool_table,
-     .preset = "{}", .help = "How many sessions are made in advance."},
-    {.name = "timeout", .other_name = "timeout_seconds", .type = PARAM_SECONDS, .offset = AT(timeout_ms),
-     .min = 0.001, .max = YEAR_S, .example = "30", .help = "Time limit, in seconds, of an execution that has no other."},
-    {.name = "ttl", .other_name = "ttl_seconds", .type = PARAM_SECONDS, .offset = AT(ttl_ms),
-     .min = 1, .max = YEAR_S, .example = "3600", .help = "Seconds after which a session ends, used or not."},
-    {.name = "idle_timeout", .other_name = "idle_timeout_seconds", .type = PARAM_SECONDS, .offset = AT(idle_ms),
-     .min = 1, .max = YEAR_S, .example = "600", .help = "Seconds after which an unused session ends."},
+#define ROWS \
+    {.name = "name", .type = PARAM_STRING, .is_required = true, .offset = AT(name), .max_len = NAME_BYTES, \
+     .check = template_name_is_valid, .pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", \
+     .example = "\"data-science\"", .help = "By which sessions ask for it."}, \
+    {.name = "description", .type = PARAM_STRING, .offset = AT(description), .max_len = 2000, \
+     .help = "For people."}, \
+    {.name = "language", .type = PARAM_STRING, .is_required = true, .offset = AT(language), .max_len = NAME_BYTES, \
+     .check = template_name_is_valid, .pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", \
+     .example = "\"python\"", .help = "The language of its sessions, as listed by /runners."}, \
+    {.name = "image", .type = PARAM_STRING, .offset = AT(image), .max_len = NAME_BYTES, \
+     .check = template_name_is_valid, .pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", \
+     .example = "\"python\"", .help = "Its root image; without one, the first that has the language."}, \
+    {.name = "resources", .type = PARAM_OBJECT, .offset = AT(resources), .table = &resource_table, \
+     .help = "What each sandbox may use."}, \
+    {.name = "env", .type = PARAM_MAP, .offset = AT(env), .max_len = VARIABLES_MAX, \
+     .check = template_variable_is_valid, .pattern = "^[A-Za-z_][A-Za-z0-9_]{0,127}$", \
+     .example = "{\"TZ\": \"UTC\"}", .help = "Variables of every program in it."}, \
+    {.name = "preload", .type = PARAM_STRINGS, .offset = AT(preload), .max_len = PRELOADS_MAX, \
+     .check = is_module, .pattern = "^[A-Za-z_][A-Za-z0-9_]*(\\.[A-Za-z0-9_]+)*$", \
+     .example = "[\"numpy\", \"pandas\"]", .help = "Modules that are imported before a session is given out (python)."}, \
+    {.name = "network", .type = PARAM_OBJECT, .offset = AT(network), .table = &network_table, \
+     .preset = "{}", .help = "What its sandboxes may reach."}, \
+    {.name = "pool", .type = PARAM_OBJECT, .offset = AT(pool), .table = &pool_table, \
+     .preset = "{}", .help = "How many sessions are made in advance."}, \
+    {.name = "timeout", .other_name = "timeout_seconds", .type = PARAM_SECONDS, .offset = AT(timeout_ms), \
+     .min = 0.001, .max = YEAR_S, .example = "30", .help = "Time limit, in seconds, of an execution that has no other."}, \
+    {.name = "ttl", .other_name = "ttl_seconds", .type = PARAM_SECONDS, .offset = AT(ttl_ms), \
+     .min = 1, .max = YEAR_S, .example = "3600", .help = "Seconds after which a session ends, used or not."}, \
+    {.name = "idle_timeout", .other_name = "idle_timeout_seconds", .type = PARAM_SECONDS, .offset = AT(idle_ms), \
+     .min = 1, .max = YEAR_S, .example = "600", .help = "Seconds after which an unused session ends."}
+static const struct param rows[] = {ROWS};
+const struct param_table template_table = PARAM_TABLE(struct template_spec, "CreateTemplate", rows);
+
+#define OF(field) offsetof(struct template_change, field)
+static const struct param change_rows[] = {
+    ROWS,
+    {.name = "version", .type = PARAM_INTEGER, .offset = OF(version), .min = 1, .max = 1e15,
+     .example = "3", .help = "The version that is to be replaced; another one is refused."},
+    {.name = "id", .type = PARAM_STRING, .offset = OF(id), .max_len = NAME_BYTES,
+     .help = "Its own, when a document is sent back as it was read."},
+    {.name = "created_at", .type = PARAM_STRING, .offset = OF(created_at), .max_len = NAME_BYTES,
+     .help = "Not looked at."},
+    {.name = "updated_at", .type = PARAM_STRING, .offset = OF(updated_at), .max_len = NAME_BYTES,
+     .help = "Not looked at."},
+    {.name = "problem", .type = PARAM_STRING, .offset = OF(problem), .help = "Not looked at."},
 };
+#undef OF
+const struct param_table template_change_table =
+    PARAM_TABLE(struct template_change, "ReplaceTemplate", change_rows);
+#undef ROWS
 #undef AT
-const struct param_table template_table = PARAM_TABLE(struct template_spec, "Template", rows);
 /* clang-format on */
 
 /* --- limits ---------------------------------------------------------------------------------- */

@@ -14,6 +14,7 @@ struct resource_spec {
     uint64_t memory_bytes, disk_bytes;
     double cpus;
     int64_t inodes, pids, open_files;
+    int64_t forks; /* how often a session can be forked */
 };
 
 enum network_policy { NETWORK_NONE, NETWORK_POLICIES };
@@ -40,7 +41,16 @@ struct template_spec {
     uint64_t ttl_ms, idle_ms; /* of a session; 0: the usual */
 };
 
-extern const struct param_table template_table, resource_table, network_table;
+/* What it is to become: a document as it was read may be sent back with other values. */
+struct template_change {
+    struct template_spec spec; /* the first, so that one list of rows serves both */
+    int64_t version;           /* of what is changed; 0: any */
+    char *id;                  /* must be its own; the others are not looked at */
+    char *created_at, *updated_at, *problem;
+};
+
+extern const struct param_table template_table, template_change_table, resource_table,
+    network_table;
 
 /* What the operator grants: to whom asks for nothing, and at most. */
 struct template_bounds {

@@ -4,10 +4,22 @@
 
 #include <stddef.h>
 
+#include "wire/spawn.h"
+
 enum layer_need tier_need(enum layer layer, bool is_rootless)
 {
     const struct layer_info *info = layer_info(layer);
     return is_rootless ? info->as_user : info->as_root;
+}
+
+uint32_t tier_layers(const struct spawn_probe_reply *probe)
+{
+    uint32_t layers = 0;
+    for (int i = 0; i < LAYER_COUNT; i++) {
+        if (probe->layers[i].state == SPAWN_PROBE_HOLDS)
+            layers |= 1u << i;
+    }
+    return layers;
 }
 
 enum tier tier_of(uint32_t layers, bool is_rootless)

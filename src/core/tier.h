@@ -12,9 +12,14 @@
 
 #include "wire/layer.h"
 
+struct spawn_probe_reply;
+
 enum tier { TIER_NONE, TIER_T1, TIER_T2, TIER_T3 };
 
 enum tier tier_of(uint32_t layers, bool is_rootless);
 const char *tier_name(enum tier tier); /* "T1"; NULL for TIER_NONE */
+
+/* Those that a probe found to hold, as a bit set. */
+uint32_t tier_layers(const struct spawn_probe_reply *probe);
 
 enum layer_need tier_need(enum layer layer, bool is_rootless);

@@ -33,6 +33,7 @@ enum reason_kind {
     REASON_RUNNER_DIED,
     REASON_INFRASTRUCTURE,
 };
+#define REASON_KINDS (REASON_INFRASTRUCTURE + 1)
 
 struct facts {
     struct spawn_limits limits;

@@ -196,6 +196,7 @@ static const struct header_rule header_rules[] = {
     {"sec-websocket-key", NULL},
     {"sec-websocket-version", NULL},
     {"upgrade", NULL},
+    {"x-api-key", NULL},
 };
 
 static enum refusal judge_header(struct framing_head *head, const struct framing_header *header,

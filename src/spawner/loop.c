@@ -95,7 +95,10 @@ static void tend_client(struct spawner *s, bool has_news)
     enum serve_news news = has_news ? serve_on_poll(&s->serve) : SERVE_NO_NEWS;
     if (news != SERVE_NO_NEWS)
         answer_lose_client(s, false);
-    if (news == SERVE_IS_OVER)
+    bool is_empty = !s->roster.busy && !s->roster.resting && !s->zygotes;
+    if (news == SERVE_HAS_REFUSED && is_empty)
+        s->is_refused = true;
+    if (news == SERVE_IS_OVER || s->is_refused)
         s->is_stopping = true;
     if (s->is_stopping)
         return;

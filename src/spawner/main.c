@@ -157,7 +157,7 @@ static int serve(struct spawner *s, const struct options *options, char **argume
     roster_release(&s->roster);
     serve_close(&s->serve);
     host_close(&s->host);
-    return s->is_alone ? EXIT_ALONE : 0;
+    return s->is_refused ? SPAWN_REFUSAL : s->is_alone ? EXIT_ALONE : 0;
 }
 
 int main(int argc, char **argv)

@@ -273,8 +273,10 @@ enum serve_news serve_on_poll(struct serve *s)
         return SERVE_NO_NEWS;
     forget(s);
     plan_next(s);
-    bool is_goodbye = info.si_code == CLD_EXITED && info.si_status == 0;
-    return s->is_last || is_goodbye ? SERVE_IS_OVER : SERVE_HAS_ENDED;
+    int status = info.si_code == CLD_EXITED ? info.si_status : -1;
+    if (s->is_last || status == 0)
+        return SERVE_IS_OVER;
+    return status == SPAWN_REFUSAL ? SERVE_HAS_REFUSED : SERVE_HAS_ENDED;
 }
 
 static int64_t grace_ends_ns(const struct serve *s)

@@ -1,7 +1,8 @@
 /* serve.h - the client that the spawner starts itself, and starts again when it dies
  *
  * Sandboxes outlive such a client. Its end is seen on its process, not on its socket: a copy of
- * that could be anywhere. Status 0 is a goodbye, and ends everything. */
+ * that could be anywhere. Status 0 is a goodbye, and ends everything. With SPAWN_REFUSAL it says
+ * that it cannot begin; that is believed unless there are sandboxes to lose. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
@@ -53,7 +54,7 @@ void serve_on_lost(struct serve *serve, bool must_die);
 /* It shall end: there is no other after it. False when none runs. */
 bool serve_ask_to_stop(struct serve *serve);
 
-enum serve_news { SERVE_NO_NEWS, SERVE_HAS_ENDED, SERVE_IS_OVER };
+enum serve_news { SERVE_NO_NEWS, SERVE_HAS_ENDED, SERVE_HAS_REFUSED, SERVE_IS_OVER };
 
 /* Its process has something to tell (the poll of pid_fd). SERVE_IS_OVER: by its own will, or as it
  * was asked to. */

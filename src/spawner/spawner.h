@@ -26,7 +26,8 @@ struct spawner {
     bool has_swept;
     int client_fd; /* -1: there is none now */
     struct serve serve;
-    bool is_alone; /* there is no client to be had */
+    bool is_alone;   /* there is no client to be had */
+    bool is_refused; /* there is, and it said that it cannot begin */
     struct roster roster;
     struct zygote *zygotes;
     size_t zygote_count;

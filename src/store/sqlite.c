@@ -284,6 +284,7 @@ static sqlite_verb_fn *const verbs[STORE_VERB_COUNT] = {
     [STORE_VERB_REMOVE_CHECKPOINT] = sqlite_remove_checkpoint,
     [STORE_VERB_LIST_CHECKPOINTS] = sqlite_list_records,
     [STORE_VERB_ADD_TEMPLATE] = sqlite_add_template,
+    [STORE_VERB_SEED_TEMPLATE] = sqlite_seed_template,
     [STORE_VERB_CHANGE_TEMPLATE] = sqlite_change_template,
     [STORE_VERB_REMOVE_TEMPLATE] = sqlite_remove_template,
     [STORE_VERB_GET_TEMPLATE] = sqlite_get_record,

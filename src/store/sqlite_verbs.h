@@ -17,8 +17,8 @@ sqlite_verb_fn sqlite_add_execution, sqlite_change_execution, sqlite_put_artifac
     sqlite_list_artifacts, sqlite_put_checkpoint, sqlite_remove_checkpoint;
 
 /* sqlite_template.c: what operators set up */
-sqlite_verb_fn sqlite_add_template, sqlite_change_template, sqlite_remove_template, sqlite_add_key,
-    sqlite_change_key;
+sqlite_verb_fn sqlite_add_template, sqlite_seed_template, sqlite_change_template,
+    sqlite_remove_template, sqlite_add_key, sqlite_change_key;
 
 /* sqlite_attempt.c, and what else keeps several nodes apart */
 sqlite_verb_fn sqlite_begin_attempt, sqlite_end_attempt, sqlite_drop_attempt, sqlite_begin_node,

@@ -457,6 +457,7 @@ CALL(store_put_checkpoint, PUT_CHECKPOINT, const struct store_checkpoint *checkp
 CALL(store_remove_checkpoint, REMOVE_CHECKPOINT, const struct store_name *name, name)
 CALL(store_list_checkpoints, LIST_CHECKPOINTS, const struct store_filter *filter, filter)
 CALL(store_add_template, ADD_TEMPLATE, const struct store_template *template, template)
+CALL(store_seed_template, SEED_TEMPLATE, const struct store_template *template, template)
 CALL(store_change_template, CHANGE_TEMPLATE, const struct store_template *template, template)
 CALL(store_remove_template, REMOVE_TEMPLATE, const struct store_name *name, name)
 CALL(store_get_template, GET_TEMPLATE, const struct store_name *name, name)

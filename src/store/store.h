@@ -93,6 +93,7 @@ struct store_name {
     const char *id;
     const char *owner; /* NULL: anybody's */
     const char *name;
+    uint64_t version; /* of a template that is removed; 0: any */
 };
 
 /* Which records a list has, newest first; each member narrows it unless it is NULL or 0, and is to
@@ -193,12 +194,17 @@ void store_list_checkpoints(struct store *store, const struct store_filter *filt
 
 /* --- templates and keys ---------------------------------------------------------------------- */
 
+/* Adding, seeding and changing answer with the record as it is then. */
 void store_add_template(struct store *store, const struct store_template *template, store_fn fn,
                         void *ctx);
+/* Adds it, unless one of this name is there or was seeded before: what operators have changed or
+ * removed stays so. The answer has it when it was added. */
+void store_seed_template(struct store *store, const struct store_template *template, store_fn fn,
+                         void *ctx);
 /* Name, doc and updated_ns become these. A version that is not 0 must be the one that is there. */
 void store_change_template(struct store *store, const struct store_template *template, store_fn fn,
                            void *ctx);
-/* ERROR_CONFLICT while live sessions use it. */
+/* ERROR_CONFLICT while live sessions use it, or when it has another version than store_name's. */
 void store_remove_template(struct store *store, const struct store_name *name, store_fn fn,
                            void *ctx);
 void store_get_template(struct store *store, const struct store_name *name, store_fn fn, void *ctx);

@@ -87,7 +87,8 @@ TYPE(removed, "removed record", NULL,
     TEXT(store_removed, kind), TEXT(store_removed, id));
 
 TYPE(name, "name", NULL,
-    TEXT(store_name, id), TEXT(store_name, owner), TEXT(store_name, name));
+    TEXT(store_name, id), TEXT(store_name, owner), TEXT(store_name, name),
+    U64(store_name, version));
 
 TYPE(filter, "filter", NULL,
     TEXT(store_filter, owner), TEXT(store_filter, session_id), TEXT(store_filter, template_id),

@@ -26,8 +26,9 @@
     X(PUT_CHECKPOINT,    WRITE, checkpoint,        none)                                           \
     X(REMOVE_CHECKPOINT, WRITE, name,              none)                                           \
     X(LIST_CHECKPOINTS,  READ,  filter,            checkpoint)                                     \
-    X(ADD_TEMPLATE,      WRITE, template,          none)                                           \
-    X(CHANGE_TEMPLATE,   WRITE, template,          none)                                           \
+    X(ADD_TEMPLATE,      WRITE, template,          template)                                       \
+    X(SEED_TEMPLATE,     WRITE, template,          template)                                       \
+    X(CHANGE_TEMPLATE,   WRITE, template,          template)                                       \
     X(REMOVE_TEMPLATE,   WRITE, name,              none)                                           \
     X(GET_TEMPLATE,      READ,  name,              template)                                       \
     X(LIST_TEMPLATES,    READ,  filter,            template)                                       \

@@ -17,8 +17,9 @@
 #define SPAWN_MESSAGE_BYTES 256
 #define SPAWN_BODY_BYTES    (SPAWN_MESSAGE_BYTES - 24)
 #define SPAWN_DIGEST_BYTES  32
-#define SPAWN_CLIENT_FD     3 /* where cove-spawner finds its end of the pair */
-#define SPAWN_ZYGOTE_FDS    3 /* that come with a SPAWN_ZYGOTE */
+#define SPAWN_CLIENT_FD     3  /* where cove-spawner finds its end of the pair */
+#define SPAWN_REFUSAL       78 /* exit status of a started client: another start would not help */
+#define SPAWN_ZYGOTE_FDS    3  /* that come with a SPAWN_ZYGOTE */
 #define SPAWN_LABEL_BYTES   16
 #define SPAWN_KEEP_SLOTS    3
 #define SPAWN_KEEP_FDS      4 /* most in one slot */

@@ -271,7 +271,8 @@ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _cove; printf '%s\\n' "${COMPREPLY[@]
 def test_completion_offers_what_fits():
     assert "config" in complete("")
     assert complete("conf") == ["config"]
-    assert complete("config", "--time") == ["--timeout"]
+    assert complete("config", "--time") == ["--timeout", "--timeout-max"]
+    assert complete("config", "--timeout-m") == ["--timeout-max"]
     assert complete("config", "--log-level", "w") == ["warn"]
     assert "--man" in complete("help", "--")
     assert "--man" not in complete("config", "--")

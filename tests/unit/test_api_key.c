@@ -58,7 +58,7 @@ static void test_make(void **state)
     for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
         struct api_key *k = &keys[i];
         char id[ID_BYTES];
-        assert_int_equal(api_key_make(k, &err), 0);
+        assert_int_equal(api_key_make(k, NULL, &err), 0);
         assert_int_equal(strlen(k->text), API_KEY_TEXT_BYTES - 1);
         assert_true(id_is_valid(ID_KEY, k->id));
         assert_true(api_key_parse(k->text, strlen(k->text), id));
@@ -72,13 +72,27 @@ static void test_make(void **state)
     assert_false(api_key_matches(keys[0].text, strlen(keys[0].text), keys[1].hash));
 }
 
+static void test_make_as(void **state)
+{
+    (void)state;
+    struct api_key k, other;
+    struct error err;
+    assert_int_equal(api_key_make(&k, "key_" ID_PART, &err), 0);
+    assert_int_equal(api_key_make(&other, "key_" ID_PART, &err), 0);
+    assert_string_equal(k.id, "key_" ID_PART);
+    assert_memory_equal(k.text, "cove_" ID_PART "_", 32);
+    assert_string_not_equal(k.text, other.text);
+    assert_true(api_key_same(k.hash, k.hash));
+    assert_false(api_key_same(k.hash, other.hash));
+}
+
 /* Each letter counts, the first and the last. */
 static void test_match(void **state)
 {
     (void)state;
     struct api_key k;
     struct error err;
-    assert_int_equal(api_key_make(&k, &err), 0);
+    assert_int_equal(api_key_make(&k, NULL, &err), 0);
     for (size_t i = 0; i < strlen(k.text); i++) {
         char other[API_KEY_TEXT_BYTES];
         memcpy(other, k.text, sizeof(other));
@@ -106,6 +120,7 @@ int main(void)
     check_rows(&check, cases, test_parse);
     check_one(&check, "NUL is no letter", test_nul);
     check_one(&check, "keys are all different, whole, and match their hash", test_make);
+    check_one(&check, "the id may be given, the secret is new each time", test_make_as);
     check_one(&check, "one letter off is another key", test_match);
     check_one(&check, "the hash is SHA-256 of the text", test_hash);
     return check_run(&check, "api_key");

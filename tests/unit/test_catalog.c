@@ -180,13 +180,21 @@ static const struct spawn_limits usual = {.memory_bytes = 256 * MIB,
                                           .open_files = 64,
                                           .lifetime_ms = 1000};
 
-static struct catalog *open_catalog(void)
+static struct catalog *open_resting(void)
 {
     struct catalog *c;
     struct error err;
     struct catalog_order order = {.bounds = {.usual = usual, .most = usual}, .idle_freeze_ms = 5};
     order.bounds.most.memory_bytes = GIB;
     assert_int_equal(catalog_open(&c, &order, &err), 0);
+    return c;
+}
+
+static struct catalog *open_catalog(void)
+{
+    struct error err;
+    struct catalog *c = open_resting();
+    assert_int_equal(catalog_start(c, &err), 0);
     return c;
 }
 
@@ -382,14 +390,49 @@ static void test_refusal(void **state)
     catalog_free(c);
 }
 
+/* Variables that a start could not carry. */
+static void test_large_env(void **state)
+{
+    (void)state;
+    struct catalog *c = open_catalog();
+    struct error err;
+    scoped_free char *value = xcalloc(64 * KIB + 1, 1);
+    memset(value, 'x', 64 * KIB);
+    for (size_t less = 3; less > 1; less--) { /* A, the sign, and the end count */
+        value[64 * KIB - less] = '\0';
+        scoped_json json_t *document =
+            json_pack("{s:s, s:s, s:{s:s}}", "name", "a", "language", "bash", "env", "A", value);
+        assert_int_equal(catalog_put(c, "tpl_1", document, &err), less == 3 ? 0 : -1);
+        value[64 * KIB - less] = 'x';
+    }
+    assert_int_equal(err.code, ERROR_TOO_LARGE);
+    catalog_free(c);
+}
+
+static void test_start(void **state)
+{
+    (void)state;
+    struct error err;
+    struct catalog *c = open_resting();
+    must_put(c, "tpl_1", "{\"name\": \"a\", \"language\": \"python\", \"pool\": {\"min\": 2}}");
+    must_put(c, "tpl_2", "{\"name\": \"b\", \"language\": \"python\"}");
+    assert_null(pools);
+    assert_int_equal(catalog_start(c, &err), 0);
+    assert_non_null(pools);
+    assert_null(pools->next); /* nobody asked for the other */
+    catalog_free(c);
+}
+
 int main(void)
 {
     struct check check = {0};
     check_one(&check, "sessions of a template, and with other limits", test_take);
     check_one(&check, "a template that is replaced goes on for its sessions", test_replace);
     check_one(&check, "a close waits for every pool", test_close);
+    check_one(&check, "pools are filled when it starts", test_start);
     check_one(&check, "no room leaves nothing", test_full);
     check_one(&check, "another look at the images", test_look);
+    check_one(&check, "variables that a start could not carry", test_large_env);
     check_rows(&check, refusals, test_refusal);
     return check_run(&check, "catalog");
 }

@@ -184,6 +184,7 @@ static const struct row rows[] = {
      "!repeated_header"},
     {"refuses two Authorizations", RAW(GET "Authorization: a\r\nauthorization: b\r\n\r\n"),
      "!repeated_header"},
+    {"refuses two API keys", RAW(GET "X-API-Key: a\r\nx-api-key: b\r\n\r\n"), "!repeated_header"},
     {"refuses two content types", RAW(POST "Content-Type: a/b\r\nContent-Type: c/d\r\n\r\n"),
      "!repeated_header"},
     {"refuses another expectation", RAW(POST "Expect: 200-ok\r\n\r\n"), "!expectation_failed"},

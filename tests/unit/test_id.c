@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/id.h"
 
+#include <regex.h>
 #include <string.h>
 
 #include "check.h"
@@ -30,6 +31,18 @@ static void test_valid(void **state)
     assert_int_equal(id_is_valid(row->kind, row->text), row->is_valid);
 }
 
+/* What clients are told is what is checked. */
+static void test_pattern(void **state)
+{
+    const struct id_case *row = *state;
+    char pattern[ID_PATTERN_BYTES];
+    regex_t regex;
+    id_pattern(row->kind, pattern);
+    assert_int_equal(regcomp(&regex, pattern, REG_EXTENDED | REG_NOSUB), 0);
+    assert_int_equal(regexec(&regex, row->text, 0, NULL, 0) == 0, row->is_valid);
+    regfree(&regex);
+}
+
 static void test_make(void **state)
 {
     (void)state;
@@ -52,6 +65,7 @@ int main(void)
 {
     struct check check = {.count = 0};
     check_rows(&check, cases, test_valid);
+    check_rows(&check, cases, test_pattern);
     check_one(&check, "a thousand ids are all different and all valid", test_make);
     return check_run(&check, "id");
 }

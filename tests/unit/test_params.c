@@ -326,6 +326,9 @@ static void test_schema(void **state)
     strbuf_clear(&text);
     json_add(&text, json_object_get(schema, "required"), JSON_STYLE_COMPACT);
     assert_string_equal(strbuf_str(&text), "[\"code\"]");
+    strbuf_clear(&text);
+    json_add(&text, json_object_get(schema, "not"), JSON_STYLE_COMPACT);
+    assert_string_equal(strbuf_str(&text), "{\"required\":[\"timeout\",\"timeout_seconds\"]}");
     assert_true(json_is_false(json_object_get(schema, "additionalProperties")));
     assert_string_equal(json_string_value(json_object_get(schema, "title")), "Request");
 }

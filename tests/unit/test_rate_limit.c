@@ -88,6 +88,42 @@ static void test_retry_after(void **state)
         assert_int_equal(rate_limit_retry_after(rows[i].wait), rows[i].seconds);
 }
 
+static void test_look(void **state)
+{
+    (void)state;
+    struct rate_bucket bucket = {0};
+    const struct rate_rule rule = {.per_minute = 60, .burst = 5}, none = {0}, usual = {60, 0};
+    int64_t now = 1000 * SECOND, wait;
+    struct rate_state s = rate_bucket_look(&bucket, &rule, now);
+    assert_true(s.limit == 5 && s.left == 5 && s.full_in_ns == 0);
+    for (uint64_t left = 5; left-- > 0;) {
+        assert_true(rate_bucket_take(&bucket, &rule, now, &wait));
+        s = rate_bucket_look(&bucket, &rule, now);
+        assert_int_equal(s.left, left);
+        assert_int_equal(s.full_in_ns, (int64_t)(5 - left) * SECOND);
+    }
+    assert_int_equal(rate_bucket_look(&bucket, &rule, now + SECOND - 1).left, 0);
+    assert_int_equal(rate_bucket_look(&bucket, &rule, now + SECOND).left, 1);
+    assert_int_equal(rate_bucket_look(&bucket, &none, now).limit, 0);
+    assert_int_equal(rate_bucket_look(&bucket, &usual, now).limit, 11);
+}
+
+static void test_may(void **state)
+{
+    (void)state;
+    struct error err;
+    struct rate_limit *limit;
+    const struct rate_rule one = {.per_minute = 1, .burst = 1};
+    int64_t wait = 0;
+    assert_int_equal(rate_limit_new(&limit, 100, &err), 0);
+    assert_true(rate_limit_may(limit, "a", &one, 9, &wait));
+    assert_true(rate_limit_take(limit, "a", &one, 9, &wait));
+    assert_false(rate_limit_may(limit, "a", &one, 9, &wait));
+    assert_int_equal(wait, 60 * SECOND);
+    assert_true(rate_limit_may(limit, "b", &one, 9, &wait));
+    rate_limit_free(limit);
+}
+
 static void test_names(void **state)
 {
     (void)state;
@@ -137,5 +173,7 @@ int main(void)
     check_one(&check, "Retry-After is whole seconds, and not too few", test_retry_after);
     check_one(&check, "each name has its own bucket", test_names);
     check_one(&check, "many names do not free the one that is limited", test_flood);
+    check_one(&check, "what is left, and when it is full, can be seen", test_look);
+    check_one(&check, "asking whether takes nothing", test_may);
     return check_run(&check, "rate_limit");
 }

@@ -615,12 +615,19 @@ static void test_templates(void **state)
     struct store_template t = {.id = "tpl_3", .name = "python", .doc = "{}"};
     ask(&w, store_add_template, &t);
     assert_refused(&w, ERROR_CONFLICT);
+    assert_string_equal(w.err.word, "template_exists");
     t = (struct store_template){
         .id = "tpl_1", .name = "python3", .doc = "{\"a\":1}", .version = 1, .updated_ns = 4};
-    ask(&w, store_change_template, &t);
+    ask_for(&w, template, store_change_template, &t);
     assert_done(&w);
+    assert_int_equal(row(&w, template, 0)->version, 2); /* as it is now */
+    assert_int_equal(row(&w, template, 0)->created_ns, 1);
     ask(&w, store_change_template, &t); /* of a version that is past */
     assert_refused(&w, ERROR_CONFLICT);
+    assert_string_equal(w.err.word, "version_mismatch");
+    ask(&w, store_remove_template, &(struct store_name){.id = "tpl_1", .version = 1});
+    assert_refused(&w, ERROR_CONFLICT);
+    assert_string_equal(w.err.word, "version_mismatch");
     t.version = 0;
     t.name = "node";
     ask(&w, store_change_template, &t);
@@ -640,6 +647,39 @@ static void test_templates(void **state)
     world_close(&w);
 }
 
+static bool seed(struct world *w, const char *id, const char *name)
+{
+    const struct store_template t = {
+        .id = id, .name = name, .doc = "{}", .created_ns = 7, .updated_ns = 7};
+    ask_for(w, template, store_seed_template, &t);
+    assert_done(w);
+    assert_true(w->count == 0 || row(w, template, 0)->version == 1);
+    return w->count == 1;
+}
+
+static void test_seed(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open(&w);
+    assert_true(seed(&w, "tpl_1", "python"));
+    assert_false(seed(&w, "tpl_2", "python"));
+    add_template(&w, "tpl_3", "bash");
+    assert_false(seed(&w, "tpl_4", "bash")); /* the operator was first */
+    ask(&w, store_remove_template, &(struct store_name){.id = "tpl_1", .version = 1});
+    assert_done(&w);
+    ask(&w, store_remove_template, &(struct store_name){.id = "tpl_3"});
+    assert_done(&w);
+    world_reopen(&w);
+    assert_false(seed(&w, "tpl_5", "python")); /* what was removed stays so */
+    assert_false(seed(&w, "tpl_6", "bash"));
+    assert_true(seed(&w, "tpl_7", "node"));
+    ask_for(&w, template, store_list_templates, &(struct store_filter){0});
+    assert_int_equal(w.count, 1);
+    assert_string_equal(row(&w, template, 0)->id, "tpl_7");
+    world_close(&w);
+}
+
 static void test_template_in_use(void **state)
 {
     (void)state;
@@ -652,6 +692,7 @@ static void test_template_in_use(void **state)
     struct store_name name = {.id = "tpl_1"};
     ask(&w, store_remove_template, &name);
     assert_refused(&w, ERROR_CONFLICT);
+    assert_string_equal(w.err.word, "template_in_use");
     end_session(&w, "ses_1", 5);
     ask(&w, store_remove_template, &name);
     assert_done(&w);
@@ -1210,6 +1251,7 @@ int main(void)
     check_one(&check, "artifacts belong to an execution, one for each path", test_artifacts);
     check_one(&check, "checkpoints are kept, changed and removed", test_checkpoints);
     check_one(&check, "templates have unique names and versions", test_templates);
+    check_one(&check, "a template is seeded once, whatever became of it", test_seed);
     check_one(&check, "a template that live sessions use stays", test_template_in_use);
     check_one(&check, "a template is used or removed, never both", test_template_race);
     check_one(&check, "keys are kept by hash, and revoked once", test_keys);

@@ -1,0 +1,298 @@
+/* schemas.c - the shapes of answers: one table each, and no word that another table has */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/schemas.h"
+
+#include <string.h>
+
+#include "base/macros.h"
+#include "core/journal.h"
+#include "core/verdict.h"
+#include "store/store_record.h"
+
+/* --- words ------------------------------------------------------------------------------------ */
+
+static const char *session_state(size_t i)
+{
+    return store_session_names[i];
+}
+
+static const char *execution_state(size_t i)
+{
+    return store_execution_names[i];
+}
+
+static const char *reason_kind(size_t i)
+{
+    return i < REASON_INFRASTRUCTURE ? reason_kind_name((enum reason_kind)(i + 1)) : NULL;
+}
+
+#define EVENT_MISSED "missed"
+static const char *event_name(size_t i)
+{
+    if (i == JOURNAL_KINDS)
+        return EVENT_MISSED;
+    return i < JOURNAL_KINDS ? journal_kind_name((enum journal_kind)i) : NULL;
+}
+
+static const char *network_policy(size_t i)
+{
+    return i == 0 ? "none" : NULL;
+}
+
+/* --- fields ----------------------------------------------------------------------------------- */
+
+/* clang-format off */
+#define CURSOR {"next_cursor", SHAPE_TEXT, SHAPE_NULL, .help = "Asks for the page after this one; null on the last."}
+
+static const struct shape_field error_fields[] = {
+    {"error", SHAPE_OBJECT, .of = "ErrorDetail"},
+};
+static const struct shape_field error_detail_fields[] = {
+    {"code", SHAPE_TEXT, .of = "^[a-z][a-z0-9_]*$", .help = "For programs.", .example = "\"session_not_found\""},
+    {"message", SHAPE_TEXT, .help = "For people."},
+    {"hint", SHAPE_TEXT, SHAPE_NULL, .help = "What to do about it."},
+    {"request_id", SHAPE_TEXT, SHAPE_NULL, .help = "The same as in X-Request-Id and in the log."},
+};
+
+static const struct shape_field session_fields[] = {
+    {"id", SHAPE_ID, .id = ID_SESSION},
+    {"name", SHAPE_TEXT, SHAPE_NULL, .help = "By which its owner finds it, too."},
+    {"state", SHAPE_WORD, .words = session_state},
+    {"template", SHAPE_TEXT, .help = "The name of the template that it was made from.", .example = "\"python\""},
+    {"language", SHAPE_TEXT, .example = "\"python\""},
+    {"resources", SHAPE_OBJECT, .of = "SessionResources"},
+    {"network", SHAPE_OBJECT, .of = "SessionNetwork"},
+    {"env", SHAPE_TEXT, SHAPE_MAP, .help = "Variables of every execution in it."},
+    {"idle_timeout", SHAPE_NUMBER, SHAPE_NULL, .help = "Seconds after which it ends when nobody uses it."},
+    {"timings", SHAPE_OBJECT, SHAPE_NULL, .of = "SessionTimings"},
+    {"metadata", SHAPE_TEXT, SHAPE_MAP, .help = "The client's own notes."},
+    {"created_at", SHAPE_TIME},
+    {"last_used_at", SHAPE_TIME, SHAPE_NULL},
+    {"expires_at", SHAPE_TIME, SHAPE_NULL, .help = "When it ends, used or not; null: never."},
+    {"ended_at", SHAPE_TIME, SHAPE_NULL},
+    {"problem", SHAPE_TEXT, SHAPE_NULL, .help = "Why it failed or ended unasked."},
+};
+static const struct shape_field session_resources_fields[] = {
+    {"memory_bytes", SHAPE_COUNT, .example = "268435456"},
+    {"cpus", SHAPE_NUMBER, .example = "0.5"},
+    {"pids", SHAPE_COUNT, .example = "128"},
+    {"disk_bytes", SHAPE_COUNT, .example = "134217728"},
+};
+static const struct shape_field session_network_fields[] = {
+    {"policy", SHAPE_WORD, .words = network_policy},
+};
+static const struct shape_field session_timings_fields[] = {
+    {"create_ms", SHAPE_NUMBER, .help = "From the request to a session that is ready."},
+    {"pooled", SHAPE_BOOLEAN, .help = "It had been made in advance."},
+};
+static const struct shape_field session_list_fields[] = {
+    {"sessions", SHAPE_OBJECT, SHAPE_LIST, .of = "Session"},
+    CURSOR,
+};
+
+/* What an execution and its status have in common, in two parts. */
+#define EXECUTION_HEAD \
+    {"id", SHAPE_ID, .id = ID_EXECUTION}, \
+    {"session_id", SHAPE_ID, SHAPE_NULL, .id = ID_SESSION, .help = "null: it had a sandbox of its own."}, \
+    {"language", SHAPE_TEXT, .example = "\"python\""}, \
+    {"state", SHAPE_WORD, .words = execution_state}, \
+    {"exit_code", SHAPE_INTEGER, SHAPE_NULL, .help = "null: it has not ended, or a signal ended it."}, \
+    {"signal", SHAPE_TEXT, SHAPE_NULL, .help = "The signal that ended it.", .example = "\"SIGKILL\""}, \
+    {"reason", SHAPE_OBJECT, SHAPE_NULL, .of = "Reason"}
+#define EXECUTION_TIMES \
+    {"created_at", SHAPE_TIME}, \
+    {"started_at", SHAPE_TIME, SHAPE_NULL}, \
+    {"ended_at", SHAPE_TIME, SHAPE_NULL}, \
+    {"duration_ms", SHAPE_NUMBER, SHAPE_NULL, .help = "Of the run alone."}
+
+static const struct shape_field execution_fields[] = {
+    EXECUTION_HEAD,
+    {"stdout", SHAPE_TEXT, .help = "Its head and its tail, when it is longer than what is kept."},
+    {"stderr", SHAPE_TEXT},
+    {"truncated", SHAPE_OBJECT, .of = "Truncated"},
+    {"results", SHAPE_OBJECT, SHAPE_LIST, .of = "Result"},
+    {"error", SHAPE_OBJECT, SHAPE_NULL, .of = "Exception"},
+    {"artifacts", SHAPE_OBJECT, SHAPE_LIST, .of = "Artifact"},
+    {"usage", SHAPE_OBJECT, .of = "Usage"},
+    EXECUTION_TIMES,
+    {"files", SHAPE_OBJECT, SHAPE_OPTIONAL | SHAPE_LIST, .of = "OutputFile",
+     .help = "Of one without a session: its artifacts with what is in them."},
+};
+static const struct shape_field output_file_fields[] = {
+    {"path", SHAPE_TEXT, .help = "Relative to the workspace."},
+    {"size", SHAPE_COUNT},
+    {"content", SHAPE_TEXT, SHAPE_OPTIONAL, .help = "Its text..."},
+    {"content_base64", SHAPE_TEXT, SHAPE_OPTIONAL, .help = "...or its bytes; neither: it is too large to be sent along."},
+};
+static const struct shape_field execution_status_fields[] = {
+    EXECUTION_HEAD,
+    EXECUTION_TIMES,
+};
+static const struct shape_field execution_summary_fields[] = {
+    {"id", SHAPE_ID, .id = ID_EXECUTION},
+    {"session_id", SHAPE_ID, SHAPE_NULL, .id = ID_SESSION},
+    {"language", SHAPE_TEXT, .example = "\"python\""},
+    {"state", SHAPE_WORD, .words = execution_state},
+    {"created_at", SHAPE_TIME},
+    {"started_at", SHAPE_TIME, SHAPE_NULL},
+    {"ended_at", SHAPE_TIME, SHAPE_NULL},
+};
+static const struct shape_field execution_list_fields[] = {
+    {"executions", SHAPE_OBJECT, SHAPE_LIST, .of = "ExecutionSummary"},
+    CURSOR,
+};
+static const struct shape_field reason_fields[] = {
+    {"kind", SHAPE_WORD, .words = reason_kind},
+    {"limit", SHAPE_NUMBER, SHAPE_NULL, .help = "What it was allowed, in the unit of the kind: seconds, bytes, processes."},
+    {"used", SHAPE_NUMBER, SHAPE_NULL},
+    {"message", SHAPE_TEXT, SHAPE_NULL},
+    {"hint", SHAPE_TEXT, SHAPE_NULL},
+};
+static const struct shape_field truncated_fields[] = {
+    {"stdout", SHAPE_OBJECT, SHAPE_OPTIONAL, .of = "TruncatedStream"},
+    {"stderr", SHAPE_OBJECT, SHAPE_OPTIONAL, .of = "TruncatedStream"},
+    {"results", SHAPE_BOOLEAN, SHAPE_OPTIONAL, .help = "There were more than are kept."},
+    {"artifacts", SHAPE_BOOLEAN, SHAPE_OPTIONAL, .help = "There were more than are kept."},
+};
+static const struct shape_field truncated_stream_fields[] = {
+    {"kept_bytes", SHAPE_COUNT},
+    {"total_bytes", SHAPE_COUNT},
+};
+static const struct shape_field result_fields[] = {
+    {"main", SHAPE_BOOLEAN, .help = "It is the value of the last expression."},
+    {"data", SHAPE_TEXT, SHAPE_MAP, .help = "Its forms by media type; those that are no text as base64.",
+     .example = "{\"text/plain\": \"42\"}"},
+};
+static const struct shape_field exception_fields[] = {
+    {"name", SHAPE_TEXT, .example = "\"ZeroDivisionError\""},
+    {"value", SHAPE_TEXT, .example = "\"division by zero\""},
+    {"traceback", SHAPE_TEXT},
+};
+static const struct shape_field artifact_fields[] = {
+    {"path", SHAPE_TEXT, .help = "Relative to the workspace.", .example = "\"out.png\""},
+    {"size", SHAPE_COUNT},
+    {"mime_type", SHAPE_TEXT, .example = "\"image/png\""},
+    {"sha256", SHAPE_TEXT, SHAPE_NULL, .of = "^[0-9a-f]{64}$", .help = "null: it could not be read."},
+    {"modified_at", SHAPE_TIME, SHAPE_NULL},
+    {"download_url", SHAPE_TEXT, SHAPE_NULL},
+};
+static const struct shape_field usage_fields[] = {
+    {"cpu_ms", SHAPE_NUMBER},
+    {"peak_memory_bytes", SHAPE_COUNT},
+};
+
+/* As params_json() writes template_table. */
+static const struct shape_field template_fields[] = {
+    {"id", SHAPE_ID, .id = ID_TEMPLATE},
+    {"name", SHAPE_TEXT, .example = "\"data-science\""},
+    {"description", SHAPE_TEXT, SHAPE_NULL},
+    {"language", SHAPE_TEXT, .example = "\"python\""},
+    {"image", SHAPE_TEXT, SHAPE_NULL, .help = "null: the first that has the language."},
+    {"resources", SHAPE_OBJECT, .of = "TemplateResources"},
+    {"env", SHAPE_TEXT, SHAPE_MAP, .help = "Variables of every program in it."},
+    {"preload", SHAPE_TEXT, SHAPE_LIST, .help = "Modules that are imported before a session is given out."},
+    {"network", SHAPE_OBJECT, .of = "SessionNetwork"},
+    {"pool", SHAPE_OBJECT, .of = "TemplatePool"},
+    {"timeout", SHAPE_NUMBER, SHAPE_NULL, .help = "Seconds, of an execution that has no other."},
+    {"ttl", SHAPE_NUMBER, SHAPE_NULL, .help = "Seconds after which a session ends, used or not."},
+    {"idle_timeout", SHAPE_NUMBER, SHAPE_NULL, .help = "Seconds after which an unused session ends."},
+    {"problem", SHAPE_TEXT, SHAPE_NULL, .help = "Why no session can be made of it now."},
+    {"version", SHAPE_COUNT, .help = "One more with each change; the same as in ETag."},
+    {"created_at", SHAPE_TIME},
+    {"updated_at", SHAPE_TIME},
+};
+static const struct shape_field template_resources_fields[] = {
+    {"memory_bytes", SHAPE_COUNT, SHAPE_NULL, .help = "null, here and below: the usual amount."},
+    {"cpus", SHAPE_NUMBER, SHAPE_NULL},
+    {"pids", SHAPE_COUNT, SHAPE_NULL},
+    {"disk_bytes", SHAPE_COUNT, SHAPE_NULL},
+    {"inodes", SHAPE_COUNT, SHAPE_NULL},
+    {"open_files", SHAPE_COUNT, SHAPE_NULL},
+};
+static const struct shape_field template_pool_fields[] = {
+    {"min", SHAPE_COUNT, .help = "Sessions that wait ready even when nobody asks."},
+    {"max", SHAPE_COUNT, .help = "The most that wait when many ask."},
+};
+static const struct shape_field template_list_fields[] = {
+    {"templates", SHAPE_OBJECT, SHAPE_LIST, .of = "Template"},
+    CURSOR,
+};
+
+static const struct shape_field event_fields[] = {
+    {"id", SHAPE_TEXT, SHAPE_OPTIONAL, .of = "^[0-9]+$", .help = "For Last-Event-ID."},
+    {"event", SHAPE_WORD, .words = event_name},
+    {"data", SHAPE_OBJECT, .of = "StartedEvent|OutputEvent|Result|Artifact|Execution|MissedEvent",
+     .help = "JSON, by the kind of event: stdout and stderr have an OutputEvent, result a Result, artifact an Artifact, "
+             "started a StartedEvent, ended the whole Execution, missed a MissedEvent."},
+};
+static const struct shape_field started_event_fields[] = {
+    {"id", SHAPE_ID, .id = ID_EXECUTION},
+    {"session_id", SHAPE_ID, SHAPE_NULL, .id = ID_SESSION},
+    {"language", SHAPE_TEXT},
+};
+/* Described by its own specification, not here. */
+static const struct shape_field openapi_fields[] = {
+    {"openapi", SHAPE_TEXT, .of = "^3\\.1\\."},
+    {"jsonSchemaDialect", SHAPE_TEXT},
+    {"info", SHAPE_ANY, SHAPE_MAP},
+    {"servers", SHAPE_ANY, SHAPE_LIST},
+    {"tags", SHAPE_ANY, SHAPE_LIST},
+    {"paths", SHAPE_ANY, SHAPE_MAP},
+    {"components", SHAPE_ANY, SHAPE_MAP},
+};
+static const struct shape_field output_event_fields[] = {
+    {"text", SHAPE_TEXT, .help = "What it printed; bytes that are no UTF-8 are U+FFFD."},
+};
+static const struct shape_field missed_event_fields[] = {
+    {"events", SHAPE_COUNT, .help = "So many were dropped before they could be sent."},
+};
+/* clang-format on */
+
+/* --- the list --------------------------------------------------------------------------------- */
+
+#define SHAPE(title, text, rows)                                                                   \
+    {                                                                                              \
+        title, text, rows, ARRAY_LEN(rows)                                                         \
+    }
+
+const struct shape schemas[] = {
+    SHAPE("Session", "A sandbox that lives on from one execution to the next.", session_fields),
+    SHAPE("SessionResources", "What its sandbox may use.", session_resources_fields),
+    SHAPE("SessionNetwork", "What its sandbox may reach.", session_network_fields),
+    SHAPE("SessionTimings", "How long it took to make it.", session_timings_fields),
+    SHAPE("SessionList", "A page of sessions, newest first.", session_list_fields),
+    SHAPE("Execution", "One run of one piece of code.", execution_fields),
+    SHAPE("ExecutionStatus", "An execution without what it printed and made.",
+          execution_status_fields),
+    SHAPE("OutputFile", "A file that the execution made or changed, whole.", output_file_fields),
+    SHAPE("ExecutionSummary", "An execution in a list.", execution_summary_fields),
+    SHAPE("ExecutionList", "A page of executions, newest first.", execution_list_fields),
+    SHAPE("Reason", "Why an execution did not complete, as the host saw it.", reason_fields),
+    SHAPE("Truncated", "What is not all there.", truncated_fields),
+    SHAPE("TruncatedStream", NULL, truncated_stream_fields),
+    SHAPE("Result", "A value or a figure that the code has shown.", result_fields),
+    SHAPE("Exception", "What the code raised, in its own words.", exception_fields),
+    SHAPE("Artifact", "A file that the execution made or changed.", artifact_fields),
+    SHAPE("Usage", "What it used, as the host saw it.", usage_fields),
+    SHAPE("Template", "A named recipe for sandboxes.", template_fields),
+    SHAPE("TemplateResources", "What each sandbox may use.", template_resources_fields),
+    SHAPE("TemplatePool", "How many sessions are made in advance.", template_pool_fields),
+    SHAPE("TemplateList", "A page of templates.", template_list_fields),
+    SHAPE("Event", "One event of a stream.", event_fields),
+    SHAPE("StartedEvent", NULL, started_event_fields),
+    SHAPE("OutputEvent", NULL, output_event_fields),
+    SHAPE("MissedEvent", NULL, missed_event_fields),
+    SHAPE("OpenApi", "This document.", openapi_fields),
+    SHAPE(SCHEMA_ERROR, "Every failure has this shape.", error_fields),
+    SHAPE("ErrorDetail", NULL, error_detail_fields),
+};
+const size_t schema_count = ARRAY_LEN(schemas);
+
+const struct shape *schema_find(const char *name)
+{
+    for (size_t i = 0; i < schema_count; i++) {
+        if (strcmp(schemas[i].name, name) == 0)
+            return &schemas[i];
+    }
+    return NULL;
+}

@@ -1,0 +1,88 @@
+/* config.h - every option of the configuration, for the command line and for the server
+ *
+ * One table: flags, environment, files, help, the manual and `cove config` come from it. `cove
+ * serve` reads it from everywhere, and hands it to coved as an environment. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/option.h"
+
+#define CONFIG_GROUP_LIMITS   "Limits" /* headings in help */
+#define CONFIG_GROUP_CEILINGS "Ceilings of a server"
+#define CONFIG_GROUP_SERVER   "Server"
+#define CONFIG_GROUP_GLOBAL   "Global options"
+#define CONFIG_GROUP_ALL      "" /* of a command whose help shows all of them */
+
+/* Plain data, filled by config_load(); the strings belong to the option set. */
+struct config {
+    /* what one run may use */
+    uint64_t timeout_ms;
+    uint64_t memory_bytes;
+    uint64_t cpus_milli;
+    uint64_t pids;
+    uint64_t disk_bytes;
+    uint64_t inodes;
+    uint64_t open_files;
+    uint64_t output_bytes; /* kept of each of stdout and stderr */
+
+    /* what anybody may ask a server for, at most */
+    uint64_t timeout_max_ms;
+    uint64_t memory_max_bytes;
+    uint64_t cpus_max_milli;
+    uint64_t pids_max;
+    uint64_t disk_max_bytes;
+    uint64_t inodes_max;
+    uint64_t open_files_max;
+    uint64_t ttl_max_ms;
+
+    /* a server */
+    char *listen; /* see address.h */
+    char *token;  /* NULL, as the next two: made at the first start and kept */
+    char *internal_token;
+    char *file_secret;
+    char *public_url; /* NULL: from the address */
+    char *database_url;
+    unsigned sync;           /* enum store_sync */
+    uint64_t max_sessions;   /* 0: what the machine can carry */
+    uint64_t max_executions; /* 0: one for each session */
+    uint64_t ttl_ms;
+    uint64_t idle_timeout_ms;
+    uint64_t retention_ms;
+    struct option_list cors_origins;
+    struct option_list hosts;
+    char *tls_cert;
+    char *tls_key;
+    char *user; /* NULL: see cmd_serve.c */
+
+    uint64_t max_sandboxes; /* 0: what the machine can carry */
+
+    char *data_dir;    /* never NULL */
+    char *recipes_dir; /* NULL: beside the program, see cli_recipes_dir() */
+    char *spawner;     /* NULL: beside the program, see cli_spawner_path() */
+    char *cgroup_parent;
+    bool allow_degraded;
+    char *log_file;     /* NULL: stderr */
+    unsigned log_level; /* enum log_level */
+
+    char *config_file; /* NULL: the usual places */
+    bool json;
+    bool help;
+    bool version;
+};
+
+extern const struct option_row config_options[];
+extern const size_t config_option_count;
+
+/* Fills what the flags (applied before) left open from the environment, the configuration files and
+ * the presets. `set` is bound to `config` and config_options. */
+MUST_CHECK int config_load(struct config *config, struct option_set *set, struct error *err);
+
+/* For a program that gets all of it by its environment, and looks at no file. */
+MUST_CHECK int config_load_given(struct config *config, struct option_set *set, struct error *err);
+
+/* Did somebody set the option, by whatever means, or is it the preset? */
+bool config_is_given(const struct option_set *set, const char *name);

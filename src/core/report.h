@@ -1,0 +1,51 @@
+/* report.h - what executors outside of this process say of their executions and sessions
+ *
+ * Each report may come twice and has one effect: an ending stays the first that was told. What runs
+ * in a sandbox of this machine is seen from here, and nobody else can say how it went. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "core/plane.h"
+
+struct result_report {
+    int state; /* completed, failed, timeout, cancelled */
+    bool has_exit_code;
+    int64_t exit_code;
+    char *signal;
+    char *stdout_text, *stderr_text;
+    json_t *reason, *results, *error, *usage, *truncated;
+    double duration_ms;
+};
+
+struct status_report {
+    int state; /* 0: running */
+};
+
+struct artifact_report {
+    char *path, *mime_type, *sha256;
+    uint64_t size;
+};
+
+struct artifacts_report {
+    struct param_list artifacts; /* struct artifact_report */
+};
+
+struct container_report {
+    char *node;    /* ready: which holds it */
+    char *problem; /* exited: why */
+};
+
+extern const struct param_table status_report_table, result_report_table, artifacts_report_table,
+    ready_report_table, exited_report_table;
+
+/* The document as it is then. */
+void report_running(struct plane *plane, const char *id, plane_fn fn, void *ctx);
+void report_heartbeat(struct plane *plane, const char *id, plane_fn fn, void *ctx);
+void report_result(struct plane *plane, const char *id, const struct result_report *report,
+                   plane_fn fn, void *ctx);
+void report_artifacts(struct plane *plane, const char *id, const struct artifacts_report *report,
+                      plane_fn fn, void *ctx);
+void report_ready(struct plane *plane, const char *id, const struct container_report *report,
+                  plane_fn fn, void *ctx);
+void report_exited(struct plane *plane, const char *id, const struct container_report *report,
+                   plane_fn fn, void *ctx);

@@ -1,0 +1,168 @@
+/* server_config.c - options that must agree, as a table of checks */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/server_config.h"
+
+#include <string.h>
+
+#include "base/macros.h"
+#include "base/memory.h"
+#include "base/parse.h"
+#include "base/scoped.h"
+
+#define SQLITE_PREFIX "sqlite:"
+#define DATABASE_NAME "cove.db"
+
+char *server_config_dir(const struct config *c)
+{
+    return xasprintf("%s/server", c->data_dir);
+}
+
+int server_config_database(const struct config *c, char **out, struct error *err)
+{
+    const char *url = c->database_url;
+    if (strncmp(url, SQLITE_PREFIX, strlen(SQLITE_PREFIX)) != 0) {
+        error_set(err, ERROR_INVALID, "option 'database-url': only sqlite is there so far");
+        return error_hint(err, "leave it out, or give sqlite:/path/of/the/database");
+    }
+    const char *path = url + strlen(SQLITE_PREFIX);
+    if (*path && *path != '/')
+        return error_set(err, ERROR_INVALID,
+                         "option 'database-url': sqlite: needs an absolute path");
+    scoped_free char *dir = server_config_dir(c);
+    *out = *path ? xstrdup(path) : xasprintf("%s/" DATABASE_NAME, dir);
+    return 0;
+}
+
+/* --- checks ----------------------------------------------------------------------------------- */
+
+/* An open door needs a key that its owner has chosen, not one in a file that he may not know of. */
+static int check_listen(const struct config *c, const struct address *listen, struct error *err)
+{
+    if (listen->is_loopback || c->token)
+        return 0;
+    error_set(err, ERROR_INVALID,
+              "option 'listen': '%.80s' can be reached from other machines, and there is no token",
+              c->listen);
+    return error_hint(err, "set COVE_TOKEN (or COVE_TOKEN_FILE) to a long random text, or listen "
+                           "at 127.0.0.1");
+}
+
+static int check_tls(const struct config *c, const struct address *listen, struct error *err)
+{
+    (void)listen;
+    if (!c->tls_cert == !c->tls_key)
+        return 0;
+    return error_set(err, ERROR_INVALID, "option '%s' is given without '%s'",
+                     c->tls_cert ? "tls-cert" : "tls-key", c->tls_cert ? "tls-key" : "tls-cert");
+}
+
+static int check_database(const struct config *c, const struct address *listen, struct error *err)
+{
+    scoped_free char *path = NULL;
+    (void)listen;
+    return server_config_database(c, &path, err);
+}
+
+static int check_url(const struct config *c, const struct address *listen, struct error *err)
+{
+    (void)listen;
+    if (!c->public_url || address_is_origin(c->public_url))
+        return 0;
+    return error_set(
+        err, ERROR_INVALID,
+        "option 'public-url': '%.80s' must be http[s]://NAME[:PORT], nothing behind it",
+        c->public_url);
+}
+
+static int check_origins(const struct config *c, const struct address *listen, struct error *err)
+{
+    (void)listen;
+    for (size_t i = 0; i < c->cors_origins.count; i++) {
+        if (!address_is_origin(c->cors_origins.items[i]))
+            return error_set(err, ERROR_INVALID,
+                             "option 'cors-origins': '%.80s' must be https://NAME[:PORT], nothing "
+                             "behind it",
+                             c->cors_origins.items[i]);
+    }
+    return 0;
+}
+
+/* The usual amounts must be within the ceilings, else nobody who asks for nothing gets anything. */
+static const struct {
+    const char *name;
+    size_t usual, most;
+    void (*format)(uint64_t value, char out[FORMAT_BYTES]);
+} pairs[] = {
+#define PAIR(name, usual, most, format)                                                            \
+    {                                                                                              \
+        name, offsetof(struct config, usual), offsetof(struct config, most), format                \
+    }
+    PAIR("timeout", timeout_ms, timeout_max_ms, format_duration_ms),
+    PAIR("memory", memory_bytes, memory_max_bytes, format_size),
+    PAIR("cpus", cpus_milli, cpus_max_milli, format_milli),
+    PAIR("pids", pids, pids_max, format_u64),
+    PAIR("disk", disk_bytes, disk_max_bytes, format_size),
+    PAIR("inodes", inodes, inodes_max, format_u64),
+    PAIR("open-files", open_files, open_files_max, format_u64),
+    PAIR("ttl", ttl_ms, ttl_max_ms, format_duration_ms),
+#undef PAIR
+};
+
+static int check_ceilings(const struct config *c, const struct address *listen, struct error *err)
+{
+    (void)listen;
+    for (size_t i = 0; i < ARRAY_LEN(pairs); i++) {
+        const uint64_t *usual = (const void *)((const char *)c + pairs[i].usual);
+        const uint64_t *most = (const void *)((const char *)c + pairs[i].most);
+        char usual_text[FORMAT_BYTES], most_text[FORMAT_BYTES];
+        if (*usual <= *most)
+            continue;
+        pairs[i].format(*usual, usual_text);
+        pairs[i].format(*most, most_text);
+        return error_set(err, ERROR_INVALID, "option '%s': %s is above its ceiling '%s-max', %s",
+                         pairs[i].name, usual_text, pairs[i].name, most_text);
+    }
+    return 0;
+}
+
+static int (*const checks[])(const struct config *c, const struct address *listen,
+                             struct error *err) = {
+    check_listen, check_tls, check_database, check_url, check_origins, check_ceilings,
+};
+
+int server_config_check(const struct config *c, struct address *listen, struct error *err)
+{
+    struct address parsed;
+    if (address_parse(&parsed, c->listen, err) < 0)
+        return -1;
+    for (size_t i = 0; i < ARRAY_LEN(checks); i++) {
+        if (checks[i](c, &parsed, err) < 0)
+            return -1;
+    }
+    *listen = parsed;
+    return 0;
+}
+
+void server_config_bounds(const struct config *c, struct template_bounds *out)
+{
+    *out = (struct template_bounds){
+        .usual = {.memory_bytes = c->memory_bytes,
+                  .disk_bytes = c->disk_bytes,
+                  .inodes = c->inodes,
+                  .cpu_milli = (uint32_t)c->cpus_milli,
+                  .pids = (uint32_t)c->pids,
+                  .open_files = (uint32_t)c->open_files,
+                  /* not `ttl`: a session's end may be put off */
+                  .lifetime_ms = (uint32_t)c->ttl_max_ms},
+        .most = {.memory_bytes = c->memory_max_bytes,
+                 .disk_bytes = c->disk_max_bytes,
+                 .inodes = c->inodes_max,
+                 .cpu_milli = (uint32_t)c->cpus_max_milli,
+                 .pids = (uint32_t)c->pids_max,
+                 .open_files = (uint32_t)c->open_files_max,
+                 .lifetime_ms = (uint32_t)c->ttl_max_ms},
+        .timeout_ms = c->timeout_ms,
+        .timeout_max_ms = c->timeout_max_ms,
+        .idle_ms = c->idle_timeout_ms,
+    };
+}

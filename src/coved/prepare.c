@@ -1,0 +1,149 @@
+/* prepare.c - from options to paths, names and secrets */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coved/prepare.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/strbuf.h"
+#include "coved/confine.h"
+#include "coved/keepsake.h"
+
+#define COPIER         "cove_checkpoint.so"
+#define URL_MAX_BYTES  (4 * KIB)
+#define TOKEN_FILE     "token"
+#define READABLE_MAX   (IMAGE_STORE_DIRS + 8)
+#define HOST_MAX_BYTES 256
+
+/* --- paths ------------------------------------------------------------------------------------ */
+
+/* What stands before the last slash. */
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return xstrndup(path, slash && slash != path ? (size_t)(slash - path) : 1);
+}
+
+static int find_copier(struct coved *c, struct error *err)
+{
+    char path[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+    if (n < 0)
+        return error_sys(err, "find the running program in /proc");
+    path[n] = '\0';
+    scoped_free char *folder = folder_of(path);
+    c->copier = xasprintf("%s/" COPIER, folder);
+    return 0;
+}
+
+int prepare_paths(struct coved *c, struct error *err)
+{
+    if (!c->config.recipes_dir)
+        return error_set(err, ERROR_INVALID, "coved is started by `cove serve`");
+    if (server_config_check(&c->config, &c->listen, err) < 0 ||
+        server_config_database(&c->config, &c->database, err) < 0 || find_copier(c, err) < 0)
+        return -1;
+    c->dir = server_config_dir(&c->config);
+    image_store_dirs(c->config.data_dir, c->data_dirs);
+    return 0;
+}
+
+/* --- confinement ------------------------------------------------------------------------------ */
+
+/* /proc and the cgroups tell what the machine has left. */
+static int confine(struct coved *c, struct error *err)
+{
+    scoped_free char *database_dir = folder_of(c->database);
+    scoped_free char *socket_dir = c->listen.path[0] ? folder_of(c->listen.path) : NULL;
+    const char *const writable[] = {c->dir, database_dir, NULL};
+    const char *readable[READABLE_MAX] = {"/proc", "/sys/fs/cgroup", c->config.recipes_dir,
+                                          c->copier};
+    char *images[IMAGE_STORE_DIRS] = {NULL};
+    size_t count = 4;
+    for (size_t i = 0; c->data_dirs[i]; i++)
+        readable[count++] = images[i] = xasprintf("%s/images", c->data_dirs[i]);
+    const struct confine_order order = {.writable = writable,
+                                        .readable = readable,
+                                        .socket_dir = socket_dir,
+                                        .port = c->listen.port,
+                                        .allow_degraded = c->config.allow_degraded};
+    int status = confine_apply(&order, err);
+    for (size_t i = 0; i < ARRAY_LEN(images); i++)
+        free(images[i]);
+    return status;
+}
+
+int prepare_confinement(struct coved *c, struct error *err)
+{
+    const struct config *o = &c->config;
+    if (o->tls_cert && tls_open(&c->tls, o->tls_cert, o->tls_key, err) < 0) {
+        error_wrap(err, "options 'tls-cert' and 'tls-key'");
+        return error_hint(err, "both are PEM files that the user of the server (uid %u) can read",
+                          (unsigned)geteuid());
+    }
+    return confine(c, err);
+}
+
+/* --- secrets ---------------------------------------------------------------------------------- */
+
+static int keep(struct coved *c, char **secret, const char *name, struct error *err)
+{
+    return *secret ? 0 : keepsake_get(secret, c->dir, name, NULL, err);
+}
+
+/* The name is kept, too: a machine that is renamed has the same sessions as before. */
+static int keep_node(struct coved *c, struct error *err)
+{
+    char host[HOST_MAX_BYTES] = "";
+    if (gethostname(host, sizeof(host) - 1) < 0 || !host[0])
+        memcpy(host, "local", sizeof("local"));
+    return keepsake_get(&c->node, c->dir, "node", host, err);
+}
+
+int prepare_secrets(struct coved *c, struct error *err)
+{
+    struct config *o = &c->config;
+    if (!o->token)
+        c->token_file = xasprintf("%s/" TOKEN_FILE, c->dir);
+    if (keep(c, &o->token, TOKEN_FILE, err) < 0 ||
+        keep(c, &o->internal_token, "internal-token", err) < 0 ||
+        keep(c, &o->file_secret, "file-secret", err) < 0)
+        return -1;
+    return keep_node(c, err);
+}
+
+/* --- names ------------------------------------------------------------------------------------ */
+
+void prepare_guard(struct coved *c, struct guard *out)
+{
+    const struct config *o = &c->config;
+    size_t count = 0;
+    c->hosts = xcalloc(o->hosts.count + 3, sizeof(*c->hosts));
+    c->origins = xcalloc(o->cors_origins.count + 1, sizeof(*c->origins));
+    for (size_t i = 0; i < o->hosts.count; i++)
+        c->hosts[count++] = xstrdup(o->hosts.items[i]);
+    if (o->public_url)
+        c->hosts[count++] = xstrdup(strstr(o->public_url, "://") + 3);
+    if (c->listen.host[0] && !c->listen.is_any)
+        c->hosts[count++] = strchr(c->listen.host, ':') ? xasprintf("[%s]", c->listen.host)
+                                                        : xstrdup(c->listen.host);
+    for (size_t i = 0; i < o->cors_origins.count; i++)
+        c->origins[i] = o->cors_origins.items[i];
+    *out = (struct guard){.hosts = (const char *const *)c->hosts, .origins = c->origins};
+}
+
+void prepare_url(struct coved *c)
+{
+    scoped_strbuf struct strbuf url;
+    strbuf_init(&url, URL_MAX_BYTES);
+    if (c->config.public_url)
+        strbuf_add_str(&url, c->config.public_url);
+    else if (c->listen.path[0])
+        strbuf_add_str(&url, "http://localhost");
+    else
+        address_add_url(&c->listen, c->tls != NULL, &url);
+    c->url = xstrdup(strbuf_str(&url));
+}

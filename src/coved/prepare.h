@@ -1,0 +1,21 @@
+/* prepare.h - what coved needs before anything else: paths, its confinement, its secrets */
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "coved/coved.h"
+
+/* Checks the options and finds all paths. */
+MUST_CHECK int prepare_paths(struct coved *c, struct error *err);
+
+/* Reads what cannot be read later (the certificate), and gives up the rest. One thread until then.
+ */
+MUST_CHECK int prepare_confinement(struct coved *c, struct error *err);
+
+/* Tokens that nobody has given, and the name of this node. */
+MUST_CHECK int prepare_secrets(struct coved *c, struct error *err);
+
+/* Which hosts and origins may come in. */
+void prepare_guard(struct coved *c, struct guard *out);
+
+/* c->url, when the port is known. */
+void prepare_url(struct coved *c);

@@ -1,0 +1,71 @@
+/* stop.c - the way out: requests first, then what they used, in the opposite order of the start */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "coved/coved.h"
+
+#define DRAIN_MS 5000 /* less than the spawner waits before it kills us */
+
+static void on_drained(void *ctx)
+{
+    struct coved *c = ctx;
+    loop_stop(c->loop);
+}
+
+void stop_now(struct coved *c, int status)
+{
+    if (!c->is_stopping || status)
+        c->status = status;
+    c->is_stopping = true;
+    loop_stop(c->loop);
+}
+
+void stop_begin(struct coved *c)
+{
+    if (c->is_stopping || !c->http) {
+        stop_now(c, 0);
+        return;
+    }
+    c->is_stopping = true;
+    log_info(&c->log, "stopping", LOG_U64("connections", http_server_counts(c->http).connections));
+    http_server_drain(c->http, DRAIN_MS, on_drained, c);
+}
+
+/* The store answers what is under way while it is freed, so those who asked come after it. */
+void stop_release(struct coved *c)
+{
+    for (size_t i = 0; i < COVED_SIGNALS; i++) {
+        if (c->signals[i])
+            loop_signal_free(c->signals[i]);
+    }
+    http_server_free(c->http);
+    upkeep_stop(c->upkeep);
+    if (c->plane)
+        plane_flush(c->plane);
+    store_free(c->store);
+    upkeep_free(c->upkeep);
+    plane_free(c->plane);
+    if (c->catalog)
+        catalog_free(c->catalog);
+    if (c->spawner)
+        spawner_client_free(c->spawner);
+    if (c->capacity)
+        capacity_free(c->capacity);
+    auth_free(c->auth);
+    shelf_free(c->shelf);
+    api_table_free(c->table);
+    tls_free(c->tls);
+    if (c->loop)
+        loop_free(c->loop);
+    for (char **host = c->hosts; host && *host; host++)
+        free(*host);
+    free(c->hosts);
+    free(c->origins);
+    free(c->dir);
+    free(c->database);
+    free(c->copier);
+    free(c->node);
+    free(c->url);
+    free(c->token_file);
+}

@@ -1,0 +1,28 @@
+/* upkeep.h - what a server does now and then: its heartbeat, and forgetting what is over for long
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/log.h"
+#include "base/scoped.h"
+#include "event/loop.h"
+#include "store/store.h"
+
+struct upkeep;
+
+/* Borrowed as long as it lives, but for the order itself. */
+struct upkeep_order {
+    struct loop *loop;
+    struct store *store;
+    const struct log *log;
+    const char *node;
+    uint64_t epoch;
+    uint64_t retention_ms;
+    void (*lost)(void *ctx); /* another server has begun under this node's name */
+    void *ctx;
+};
+
+struct upkeep *upkeep_new(const struct upkeep_order *order);
+void upkeep_stop(struct upkeep *upkeep); /* asks the store for nothing any more */
+void upkeep_free(struct upkeep *upkeep); /* after the store, which answers what is under way */
+SCOPED_DEFINE(upkeep)
