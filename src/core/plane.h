@@ -99,6 +99,10 @@ struct session *plane_use(struct plane *plane, const struct plane_caller *who, c
 const char *plane_session_id(struct plane *plane, const struct plane_caller *who,
                              const char *word); /* of a live one; or NULL */
 
+/* Writes down what another process needs to go on with it; what the store is asked for next is
+ * written after that. */
+void plane_write(struct plane *plane, const char *id);
+
 /* What plane_use() was for is over, and the session is free again: what waits for it begins. */
 void plane_go_on(struct plane *plane, const char *id);
 
