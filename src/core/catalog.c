@@ -398,6 +398,21 @@ struct catalog_kind *catalog_find(const struct catalog *c, const char *word, str
     return NULL;
 }
 
+struct catalog_kind *catalog_next(const struct catalog *c, const struct catalog_kind *kind)
+{
+    const struct map_node *node = map_next(&c->by_id, kind ? &kind->by_id : NULL);
+    return node ? MAP_OF(node, struct catalog_kind, by_id) : NULL;
+}
+
+bool catalog_has_sessions(const struct catalog *c, const struct runner *runner)
+{
+    struct error ignored;
+    struct runner_kernel kernel = {0};
+    bool is_found = runner_find_kernel(&kernel, runner, c->order.recipes_dir, &ignored) == 0;
+    runner_kernel_release(&kernel);
+    return is_found;
+}
+
 static bool are_same(char *const *a, char *const *b)
 {
     while (*a && *b && strcmp(*a, *b) == 0)

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "core/plane_inside.h"
+#include "core/tail.h"
 
 #define NS_PER_MS 1000000ll
 
@@ -237,6 +238,7 @@ void live_forget(struct live *l)
     free(l->name);
     free(l->owner);
     free(l->problem);
+    tail_free(l->tail);
     free(l);
 }
 
