@@ -1118,6 +1118,12 @@ static void on_told(void *ctx)
     auth_watch_free(take_ptr(&w->other));
 }
 
+static void on_told_and_kept(void *ctx)
+{
+    struct watcher *w = ctx;
+    w->told++;
+}
+
 /* What is open for a key is told when that key is revoked, once; each may end itself and others. */
 static void test_watch(void **state)
 {
@@ -1128,7 +1134,8 @@ static void test_watch(void **state)
                          other = put_key(&h, (struct store_key){.scopes = "execute"});
     load(&h, &usual);
     struct auth *a = h.api.auth;
-    struct watcher of[5] = {0};
+    struct watcher of[6] = {0};
+    assert_non_null(of[5].watch = auth_watch_new(a, key.id, on_told_and_kept, &of[5]));
     for (size_t i = 0; i < 4; i++)
         assert_non_null(of[i].watch = auth_watch_new(a, key.id, on_told, &of[i]));
     assert_non_null(of[4].watch = auth_watch_new(a, other.id, on_told, &of[4]));
@@ -1138,10 +1145,11 @@ static void test_watch(void **state)
     scoped_free char *line = xasprintf("DELETE " KEYS "/%s", key.id);
     assert_int_equal(request(&h, line, TOKEN, NULL), 200);
     assert_int_equal(request(&h, line, TOKEN, NULL), 200);
-    const int told[] = {1, 0, 0, 1, 0};
+    const int told[] = {1, 0, 0, 1, 0, 1};
     for (size_t i = 0; i < ARRAY_LEN(told); i++)
         assert_int_equal(of[i].told, told[i]);
     auth_watch_free(of[4].watch);
+    auth_watch_free(of[5].watch);
     auth_watch_free(NULL);
     close_house(&h);
 }
