@@ -73,9 +73,8 @@ static int set_token(struct token *t, const char *text, const char *what, struct
     size_t len = strlen(text);
     if (!credential_is_secret(text, len))
         return error_set(err, ERROR_INVALID,
-                         "%s: must have 1 to %d characters of ASCII, no control characters, and no "
-                         "blanks at its ends",
-                         what, CREDENTIAL_MAX_BYTES);
+                         "%s: must have 1 to %d visible characters of ASCII and no blanks", what,
+                         CREDENTIAL_MAX_BYTES);
     api_key_hash(text, len, t->hash);
     t->is_set = true;
     t->is_short = len < AUTH_TOKEN_STRONG_BYTES;
@@ -288,7 +287,7 @@ static const struct {
                       "the Authorization header is not of the kind 'Bearer'",
                       "send 'Authorization: Bearer ...'"},
     [WRONG_MALFORMED] = {REALM ", error=\"invalid_request\"",
-                         "this cannot be a token: it is empty, too long, or has other characters",
+                         "this cannot be a token: it is empty, too long, or has blanks in it",
                          "send 'Authorization: Bearer ...' with the token as it was shown"},
     [WRONG_TWICE] = {REALM ", error=\"invalid_request\"",
                      "there are both Authorization and X-API-Key", "send one of them"},
@@ -492,8 +491,8 @@ static struct api_user *authenticate(struct auth *a, struct http_request *r)
     return NULL;
 }
 
-/* At an open door: who it is, as far as that is known; NULL: anybody. A wrong secret counts here,
- * too, since an answer may tell the right one by what is in it. */
+/* At an open door that says more to some: who it is, as far as that is known; NULL: anybody. A
+ * wrong secret counts here, too, since an answer may tell the right one by what is in it. */
 static struct api_user *recognise(struct auth *a, struct http_request *r)
 {
     struct credential c;
@@ -527,10 +526,10 @@ bool auth_authorize(struct http_request *r, const struct route *route, void *ctx
 {
     const struct api_server *server = ctx;
     const struct api_route *row = api_table_row(server->table, route);
-    if (row->flags & API_OPEN) {
+    if (row->flags & API_KNOWS)
         http_set_user(r, recognise(server->api->auth, r));
+    if (row->flags & API_OPEN)
         return true;
-    }
     struct api_user *user = authenticate(server->api->auth, r);
     if (!user)
         return false;
