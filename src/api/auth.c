@@ -49,6 +49,7 @@ struct auth_key {
     int64_t expires_ns, revoked_ns;
     int64_t told_ns; /* monotonic: when the store was told that it is used; 0: never */
     struct api_user user;
+    struct store_amounts quota;
     struct auth_watch *watches;
 };
 
@@ -140,6 +141,11 @@ static unsigned read_scopes(const struct auth *a, const struct store_key *key)
     return scopes & ~(unsigned)SCOPE_INTERNAL;
 }
 
+static bool has_quota(const struct store_amounts *q)
+{
+    return q->sessions || q->cpu_milli || q->memory_bytes || q->disk_bytes;
+}
+
 void auth_add(struct auth *a, const struct store_key *key)
 {
     if (!id_is_valid(ID_KEY, key->id) || key->hash.len != SHA256_BYTES || find_key(a, key->id))
@@ -152,7 +158,11 @@ void auth_add(struct auth *a, const struct store_key *key)
     k->expires_ns = key->expires_ns;
     k->revoked_ns = key->revoked_ns;
     unsigned scopes = read_scopes(a, key);
-    k->user = (struct api_user){{.owner = k->id, .sees_all = scopes & SCOPE_ADMIN}, scopes};
+    k->quota = key->quota;
+    k->user = (struct api_user){{.owner = k->id,
+                                 .sees_all = scopes & SCOPE_ADMIN,
+                                 .quota = has_quota(&k->quota) ? &k->quota : NULL},
+                                scopes};
     map_add(&a->keys, &k->by_id, k->id);
 }
 

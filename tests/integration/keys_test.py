@@ -2,9 +2,11 @@
 """Who may do what on a running server: keys, scopes, quotas, rates, and what one key sees of another."""
 import concurrent.futures
 import contextlib
+import functools
 
 import pytest
 
+from covetest import wait_for
 from server import Server
 
 KEYS = "/api/v1/keys"
@@ -136,6 +138,23 @@ def test_quotas_are_of_all_sessions_together(server, quota):
     with key(server, quota=quota) as made, session(server, made["key"]):
         answer = server.post(SESSIONS, {}, token=made["key"])
         assert (answer.status, answer.code) == (429, "quota_exceeded"), answer
+
+
+def test_code_without_a_session_counts_while_it_runs(server):
+    """One place: taken by a session, then by a run that lasts, then free again, however often."""
+    wait = {"code": "import time\nwhile True: time.sleep(0.01)", "timeout_seconds": 25}
+    with key(server, quota={"sessions": 1}) as made, contextlib.closing(server.connect()) as busy:
+        run = functools.partial(server.post, "/execute", {"code": "print(1)"}, token=made["key"])
+        with session(server, made["key"]):
+            assert (run().status, run().code) == (429, "quota_exceeded")
+        for _ in range(5):
+            assert run().status == 200
+        server.begin(busy, "POST", "/execute", wait, token=made["key"])
+        wait_for(lambda: run().status == 429, "the place to be taken")
+        assert run().code == "quota_exceeded"
+        assert server.post("/execute", {"code": "print(1)"}).status == 200, "others are not concerned"
+        busy.close()  # who leaves ends what he waits for
+        wait_for(lambda: run().status == 200, "the place to be free")
 
 
 def test_a_key_has_its_rate(server):
