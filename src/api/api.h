@@ -28,7 +28,6 @@ enum api_flags {
     API_AT_ROOT = 1 << 2,   /* also without API_PREFIX */
     API_ONLY_ROOT = 1 << 3, /* not below API_PREFIX */
     API_STREAMS = 1 << 4,   /* the handler is called at the head and reads the body itself */
-    API_KNOWS = 1 << 5, /* open, yet who brings a token is known by it (api_scopes()), and a wrong
                          * one is refused */
 };
 

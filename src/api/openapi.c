@@ -34,10 +34,8 @@ static const struct tag tags[] = {
     {"checkpoints", "A session as it was: kept, gone back to, or gone on with a second time."},
     {"terminals", "A terminal in a session."},
     {"templates", "Named recipes for sandboxes."},
-    {"runners", "Languages that code can be run in."},
-    {"containers", "What runs where, for operators."},
     {"keys", "Who may use this server, for what, and how much of it."},
-    {"health", "How the server is."},
+    {"operation", "How the server is, what it can run, and what runs where."},
     {"docs", "This description."},
     {"internal", "What executors outside of the server report; each may be sent twice."},
 };

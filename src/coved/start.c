@@ -180,7 +180,9 @@ static void on_templates(void *ctx, const struct error *err)
     const struct auth_order order = {.store = c->store,
                                      .log = &c->log,
                                      .token = c->config.token,
-                                     .internal_token = c->config.internal_token};
+                                     .internal_token = c->config.internal_token,
+                                     .trusts_loopback = c->config.trust_loopback,
+                                     .keys = {.per_minute = c->config.key_rate}};
     struct error local;
     if (c->is_stopping)
         return;
