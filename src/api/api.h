@@ -24,11 +24,11 @@ struct shelf;
 
 enum api_flags {
     API_CREATES = 1 << 0,   /* honours Idempotency-Key; answers with a document */
-    API_OPEN = 1 << 1,      /* asks for no token, and looks at none */
+    API_OPEN = 1 << 1,      /* asks for no token */
     API_AT_ROOT = 1 << 2,   /* also without API_PREFIX */
     API_ONLY_ROOT = 1 << 3, /* not below API_PREFIX */
     API_STREAMS = 1 << 4,   /* the handler is called at the head and reads the body itself */
-                         * one is refused */
+    API_KNOWS = 1 << 5,     /* open, and says more to who brings a token (api_scopes()) */
 };
 
 /* What may come of it, beside the errors that are told in the one shape. */

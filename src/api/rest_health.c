@@ -241,7 +241,7 @@ static const struct api_reply metrics_reply[] = {
 
 /* clang-format off */
 static const struct api_route rows[] = {
-    {.method = METHOD_GET, .pattern = "/health", .flags = API_OPEN | API_AT_ROOT, .handler = on_health,
+    {.method = METHOD_GET, .pattern = "/health", .flags = API_OPEN | API_KNOWS | API_AT_ROOT, .handler = on_health,
      .id = "getHealth", .tag = "operation", .summary = "How the server is",
      .help = "200 as long as it can answer: the status is in the document. Without a token there is nothing else in "
              "it.",

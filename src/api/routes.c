@@ -4,6 +4,7 @@
 
 /* clang-format off */
 const struct api_group *const api_groups[] = {
+    &rest_checkpoint_group,
     &rest_docs_group,
     &rest_execute_group,
     &rest_execution_group,
@@ -13,6 +14,7 @@ const struct api_group *const api_groups[] = {
     &rest_node_group,
     &rest_session_group,
     &rest_template_group,
+    &rest_variable_group,
     NULL,
 };
 /* clang-format on */

@@ -4,6 +4,7 @@
 
 #include "api/api.h"
 
+extern const struct api_group rest_checkpoint_group;
 extern const struct api_group rest_docs_group;
 extern const struct api_group rest_execute_group;
 extern const struct api_group rest_execution_group;
@@ -13,3 +14,4 @@ extern const struct api_group rest_key_group;
 extern const struct api_group rest_node_group;
 extern const struct api_group rest_session_group;
 extern const struct api_group rest_template_group;
+extern const struct api_group rest_variable_group;

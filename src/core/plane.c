@@ -119,7 +119,7 @@ void plane_on_event(struct plane *p, const struct spawn_message *m)
     MAP_EACH(&p->sessions, node)
     {
         struct live *l = MAP_OF(node, struct live, by_id);
-        if (l->session && (!m || session_sandbox(l->session) == m->sandbox))
+        if (l->session) /* which has sandboxes for its forks, too */
             session_on_event(l->session, m);
     }
     MAP_EACH(&p->jobs, job_node)

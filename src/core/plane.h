@@ -100,8 +100,12 @@ struct session *plane_use(struct plane *plane, const struct plane_caller *who, c
 const char *plane_session_id(struct plane *plane, const struct plane_caller *who,
                              const char *word); /* of a live one; or NULL */
 
-void plane_fork(struct plane *plane, const struct plane_caller *who, const char *word,
-                const char *name, plane_fn fn, void *ctx);
+/* What plane_use() was for is over, and the session is free again: what waits for it begins. */
+void plane_go_on(struct plane *plane, const char *id);
+
+/* `id` is the one that the fork is to have; NULL: any. */
+void plane_fork(struct plane *plane, const struct plane_caller *who, const char *id,
+                const char *word, const char *name, plane_fn fn, void *ctx);
 
 /* --- executions ------------------------------------------------------------------------------- */
 
