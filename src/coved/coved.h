@@ -27,8 +27,7 @@ struct coved {
     struct option_set options; /* of config */
     struct address listen;
     struct log log;
-    int status;      /* to exit with */
-    bool is_serving; /* the address was told */
+    int status; /* to exit with */
     bool is_stopping;
     int64_t started_ns;
 
@@ -36,6 +35,7 @@ struct coved {
     char *database;
     char *copier;
     char *node;
+    char *address;    /* where it listens, as a url for this machine */
     char *url;        /* how clients reach it */
     char *token_file; /* NULL: the operator has given one */
     const char *data_dirs[IMAGE_STORE_DIRS];

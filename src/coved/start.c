@@ -126,13 +126,13 @@ static void on_recovered(void *ctx, const struct error *err)
         fail(c, &local);
         return;
     }
-    prepare_url(c);
+    prepare_urls(c);
     c->api.public_url = c->url;
     begin_upkeep(c);
     /* Not before: trying the layers takes as long as all the rest of the start. */
     spawner_client_ask(c->spawner, &probe, on_probed, c);
     plane_get_info(c->plane, &info);
-    log_info(&c->log, "serving", LOG_STR("url", c->url), LOG_STR("node", c->node),
+    log_info(&c->log, "serving", LOG_STR("address", c->address), LOG_STR("node", c->node),
              LOG_U64("epoch", c->api.epoch), LOG_U64("ready", info.sessions[STORE_SESSION_READY]),
              LOG_U64("busy", info.sessions[STORE_SESSION_BUSY]),
              LOG_INT("start_ms", (clock_now_ns() - c->started_ns) / 1000000));

@@ -70,6 +70,7 @@ void stop_release(struct coved *c)
     free(c->database);
     free(c->copier);
     free(c->node);
+    free(c->address);
     free(c->url);
     free(c->token_file);
 }
