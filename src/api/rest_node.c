@@ -13,7 +13,8 @@
 #include "core/tail.h"
 #include "runtime/spawner_client.h"
 
-#define RUNTIME "native"
+#define RUNTIME   "native"
+#define NS_PER_MS INT64_C(1000000)
 
 static json_t *time_json(int64_t wall_ns)
 {
@@ -35,7 +36,7 @@ static const char *own_state(const struct api *api)
 
 static const char *other_state(const struct store_node *record)
 {
-    bool is_lost = clock_wall_ns() - record->heartbeat_ns > NODE_LOST_MS * 1000000ll;
+    bool is_lost = clock_wall_ns() - record->heartbeat_ns > NODE_LOST_MS * NS_PER_MS;
     return is_lost ? "lost" : "ready";
 }
 
