@@ -107,9 +107,10 @@ static json_t *make_parameters(void)
         "However often a request is sent with the same key, within a day, it has one effect and "
         "one answer.",
         "schema", "type", "string", "minLength", 1, "maxLength", 255, "pattern", "^[!-~]+$");
-    json_t *last = json_pack("{s:s, s:s, s:s, s:{s:s, s:s}}", "name", "Last-Event-ID", "in",
-                             "header", "description", "Goes on behind the event with this id.",
-                             "schema", "type", "string", "pattern", "^[0-9]{1,19}$");
+    json_t *last =
+        json_pack("{s:s, s:s, s:s, s:{s:s}}", "name", "Last-Event-ID", "in", "header",
+                  "description", "Goes on behind the event with this id; any other begins anew.",
+                  "schema", "type", "string");
     return json_pack("{s:o, s:o}", OPENAPI_IDEMPOTENCY_KEY, key, OPENAPI_LAST_EVENT_ID, last);
 }
 

@@ -398,7 +398,7 @@ static const struct shape_field log_entry_fields[] = {
 static const struct shape_field event_fields[] = {
     {"id", SHAPE_TEXT, SHAPE_OPTIONAL, .of = "^[0-9]+$", .help = "For Last-Event-ID."},
     {"event", SHAPE_WORD, .words = event_name},
-    {"data", SHAPE_OBJECT, .of = "StartedEvent|OutputEvent|Result|Artifact|Execution|MissedEvent",
+    {"data", SHAPE_INNER, .of = "StartedEvent|OutputEvent|Result|Artifact|Execution|MissedEvent",
      .help = "JSON, by the kind of event: stdout and stderr have an OutputEvent, result a Result, artifact an Artifact, "
              "started a StartedEvent, ended the whole Execution, missed a MissedEvent."},
 };
