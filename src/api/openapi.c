@@ -55,6 +55,7 @@ const struct openapi_status openapi_statuses[] = {
     {426, "This path speaks WebSocket."},
     {429, "Too many requests, or no room for one more; Retry-After says when to come back."},
     {500, "Something broke here; the log has it under the request's id."},
+    {502, "The interpreter of a session gave an answer that makes no sense."},
     {503, "Not now: something that is needed does not answer."},
     {504, "Something that is needed did not answer in time."},
     {507, "There is no room left to store this."},

@@ -226,7 +226,7 @@ static json_t *make_responses(const struct api_route *row)
         add_reply(responses, r);
     add_errors(responses, row->errors);
     add_errors(responses, always);
-    if (!(row->flags & API_OPEN))
+    if (!(row->flags & API_OPEN) || row->flags & API_KNOWS)
         add_errors(responses, with_token);
     if (row->query)
         add_errors(responses, with_query);
@@ -243,7 +243,7 @@ static json_t *make_responses(const struct api_route *row)
 static json_t *make_security(const struct api_route *row)
 {
     json_t *scopes = json_array(), *list;
-    if (row->flags & API_OPEN) {
+    if (row->flags & API_OPEN && !(row->flags & API_KNOWS)) {
         json_decref(scopes);
         return json_array();
     }
@@ -256,6 +256,8 @@ static json_t *make_security(const struct api_route *row)
     else
         list = json_pack("[{s:O}, {s:O}]", OPENAPI_BEARER, scopes, OPENAPI_API_KEY, scopes);
     json_decref(scopes);
+    if (row->flags & API_KNOWS)
+        json_array_insert_new(list, 0, json_object()); /* or nothing */
     return list;
 }
 

@@ -44,7 +44,9 @@ struct config {
     char *token;  /* NULL, as the next two: made at the first start and kept */
     char *internal_token;
     char *file_secret;
-    char *public_url; /* NULL: from the address */
+    bool trust_loopback;
+    uint64_t key_rate; /* requests a minute; 0: no limit */
+    char *public_url;  /* NULL: from the address */
     char *database_url;
     unsigned sync;           /* enum store_sync */
     uint64_t max_sessions;   /* 0: what the machine can carry */
