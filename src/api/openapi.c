@@ -30,8 +30,6 @@ struct tag {
 static const struct tag tags[] = {
     {"sessions", "Sandboxes that live on: variables and files survive from one run to the next."},
     {"executions", "Code that is run, in a session or on its own, and what came of it."},
-    {"variables", "What a session's interpreter holds."},
-    {"checkpoints", "A session as it was: kept, gone back to, or gone on with a second time."},
     {"terminals", "A terminal in a session."},
     {"templates", "Named recipes for sandboxes."},
     {"keys", "Who may use this server, for what, and how much of it."},

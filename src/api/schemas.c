@@ -76,6 +76,12 @@ static const char *runtime_name(size_t i)
     return i == 0 ? "native" : NULL;
 }
 
+static const char *value_encoding(size_t i)
+{
+    static const char *const words[] = {"json", "text", "base64", NULL};
+    return words[i];
+}
+
 static const char *stream_name(size_t i)
 {
     static const char *const words[] = {"stdout", "stderr", NULL};
@@ -395,6 +401,36 @@ static const struct shape_field log_entry_fields[] = {
     {"text", SHAPE_TEXT},
 };
 
+static const struct shape_field checkpoint_fields[] = {
+    {"id", SHAPE_ID, .id = ID_CHECKPOINT},
+    {"session_id", SHAPE_ID, .id = ID_SESSION},
+    {"name", SHAPE_TEXT, SHAPE_NULL},
+    {"created_at", SHAPE_TIME},
+    {"lost", SHAPE_BOOLEAN, .help = "It cannot be gone back to any more."},
+    {"took_ms", SHAPE_NUMBER, .help = "The last that was done with it."},
+};
+static const struct shape_field checkpoint_list_fields[] = {
+    {"checkpoints", SHAPE_OBJECT, SHAPE_LIST, .of = "Checkpoint"},
+    CURSOR,
+};
+static const struct shape_field variable_list_fields[] = {
+    {"variables", SHAPE_OBJECT, SHAPE_LIST, .of = "VariableSummary"},
+    {"truncated", SHAPE_BOOLEAN, .help = "There are more."},
+};
+static const struct shape_field variable_summary_fields[] = {
+    {"name", SHAPE_TEXT, .example = "\"x\""},
+    {"type", SHAPE_TEXT, .example = "\"int\""},
+    {"size", SHAPE_COUNT, SHAPE_NULL, .help = "Bytes, as far as that is known."},
+    {"shape", SHAPE_COUNT, SHAPE_NULL | SHAPE_LIST, .help = "Of arrays and tables."},
+    {"preview", SHAPE_TEXT, .example = "\"42\""},
+};
+static const struct shape_field variable_fields[] = {
+    {"name", SHAPE_TEXT, .example = "\"x\""},
+    {"mime_type", SHAPE_TEXT, .example = "\"application/json\""},
+    {"encoding", SHAPE_WORD, .words = value_encoding},
+    {"value", SHAPE_ANY, .help = "JSON as it is; a text; or bytes as base64."},
+};
+
 static const struct shape_field event_fields[] = {
     {"id", SHAPE_TEXT, SHAPE_OPTIONAL, .of = "^[0-9]+$", .help = "For Last-Event-ID."},
     {"event", SHAPE_WORD, .words = event_name},
@@ -455,6 +491,11 @@ const struct shape schemas[] = {
     SHAPE("TemplateResources", "What each sandbox may use.", template_resources_fields),
     SHAPE("TemplatePool", "How many sessions are made in advance.", template_pool_fields),
     SHAPE("TemplateList", "A page of templates.", template_list_fields),
+    SHAPE("Checkpoint", "A session as it was.", checkpoint_fields),
+    SHAPE("CheckpointList", "A page of checkpoints, newest first.", checkpoint_list_fields),
+    SHAPE("Variable", "What a variable holds, as its interpreter says.", variable_fields),
+    SHAPE("VariableList", "What a session's interpreter holds.", variable_list_fields),
+    SHAPE("VariableSummary", NULL, variable_summary_fields),
     SHAPE("Key", "An API key, without its text.", key_fields),
     SHAPE("NewKey", "An API key with its text.", new_key_fields),
     SHAPE("KeyQuota", "What its live sessions may take together.", quota_fields),
