@@ -403,32 +403,34 @@ static const struct shape_field log_entry_fields[] = {
 
 static const struct shape_field checkpoint_fields[] = {
     {"id", SHAPE_ID, .id = ID_CHECKPOINT},
-    {"session_id", SHAPE_ID, .id = ID_SESSION},
-    {"name", SHAPE_TEXT, SHAPE_NULL},
+    {"name", SHAPE_TEXT, SHAPE_NULL, .help = "By which it can be gone back to, too."},
     {"created_at", SHAPE_TIME},
     {"lost", SHAPE_BOOLEAN, .help = "It cannot be gone back to any more."},
-    {"took_ms", SHAPE_NUMBER, .help = "The last that was done with it."},
+    {"took_ms", SHAPE_NUMBER,
+     .help = "The last that was done with it: making it, or going back to it."},
+    {"session_id", SHAPE_ID, .id = ID_SESSION},
 };
 static const struct shape_field checkpoint_list_fields[] = {
     {"checkpoints", SHAPE_OBJECT, SHAPE_LIST, .of = "Checkpoint"},
     CURSOR,
 };
+
+static const struct shape_field variable_fields[] = {
+    {"name", SHAPE_TEXT},
+    {"mime_type", SHAPE_TEXT, .example = "\"application/json\""},
+    {"encoding", SHAPE_WORD, .words = value_encoding, .help = "How value is to be read."},
+    {"value", SHAPE_ANY},
+};
+static const struct shape_field variable_summary_fields[] = {
+    {"name", SHAPE_TEXT},
+    {"type", SHAPE_TEXT, .help = "As the language calls it.", .example = "\"DataFrame\""},
+    {"size", SHAPE_COUNT, SHAPE_NULL, .help = "Bytes, where that is known."},
+    {"shape", SHAPE_COUNT, SHAPE_NULL | SHAPE_LIST, .help = "Lengths of its dimensions."},
+    {"preview", SHAPE_TEXT, .help = "The beginning of what the language prints."},
+};
 static const struct shape_field variable_list_fields[] = {
     {"variables", SHAPE_OBJECT, SHAPE_LIST, .of = "VariableSummary"},
     {"truncated", SHAPE_BOOLEAN, .help = "There are more."},
-};
-static const struct shape_field variable_summary_fields[] = {
-    {"name", SHAPE_TEXT, .example = "\"x\""},
-    {"type", SHAPE_TEXT, .example = "\"int\""},
-    {"size", SHAPE_COUNT, SHAPE_NULL, .help = "Bytes, as far as that is known."},
-    {"shape", SHAPE_COUNT, SHAPE_NULL | SHAPE_LIST, .help = "Of arrays and tables."},
-    {"preview", SHAPE_TEXT, .example = "\"42\""},
-};
-static const struct shape_field variable_fields[] = {
-    {"name", SHAPE_TEXT, .example = "\"x\""},
-    {"mime_type", SHAPE_TEXT, .example = "\"application/json\""},
-    {"encoding", SHAPE_WORD, .words = value_encoding},
-    {"value", SHAPE_ANY, .help = "JSON as it is; a text; or bytes as base64."},
 };
 
 static const struct shape_field event_fields[] = {
@@ -491,11 +493,11 @@ const struct shape schemas[] = {
     SHAPE("TemplateResources", "What each sandbox may use.", template_resources_fields),
     SHAPE("TemplatePool", "How many sessions are made in advance.", template_pool_fields),
     SHAPE("TemplateList", "A page of templates.", template_list_fields),
-    SHAPE("Checkpoint", "A session as it was.", checkpoint_fields),
+    SHAPE("Checkpoint", "A session as it was, kept in its sandbox.", checkpoint_fields),
     SHAPE("CheckpointList", "A page of checkpoints, newest first.", checkpoint_list_fields),
-    SHAPE("Variable", "What a variable holds, as its interpreter says.", variable_fields),
-    SHAPE("VariableList", "What a session's interpreter holds.", variable_list_fields),
-    SHAPE("VariableSummary", NULL, variable_summary_fields),
+    SHAPE("Variable", "The value of a variable, as the interpreter tells it.", variable_fields),
+    SHAPE("VariableSummary", "A variable in a list.", variable_summary_fields),
+    SHAPE("VariableList", "The variables of an interpreter.", variable_list_fields),
     SHAPE("Key", "An API key, without its text.", key_fields),
     SHAPE("NewKey", "An API key with its text.", new_key_fields),
     SHAPE("KeyQuota", "What its live sessions may take together.", quota_fields),

@@ -14,6 +14,7 @@
 #define CONFIG_GROUP_LIMITS   "Limits" /* headings in help */
 #define CONFIG_GROUP_CEILINGS "Ceilings of a server"
 #define CONFIG_GROUP_SERVER   "Server"
+#define CONFIG_GROUP_CLIENT   "Server to talk to"
 #define CONFIG_GROUP_GLOBAL   "Global options"
 #define CONFIG_GROUP_ALL      "" /* of a command whose help shows all of them */
 
@@ -59,6 +60,11 @@ struct config {
     char *tls_cert;
     char *tls_key;
     char *user; /* NULL: see cmd_serve.c */
+
+    /* a server to talk to, with `token` */
+    char *server;    /* its address */
+    char *server_ca; /* NULL: those that the system trusts */
+    uint64_t server_timeout_ms;
 
     uint64_t max_sandboxes; /* 0: what the machine can carry */
 
