@@ -245,7 +245,8 @@ static const struct {
                          "this cannot be a token: it is empty, too long, or has blanks in it",
                          "send 'Authorization: Bearer ...' with the token as it was shown"},
     [WRONG_TWICE] = {REALM ", error=\"invalid_request\"",
-                     "there are both Authorization and X-API-Key", "send one of them"},
+                     "there is more than one of Authorization, X-API-Key and a protocol 'bearer.'",
+                     "send one of them"},
     [WRONG_UNKNOWN] = {REALM ", error=\"invalid_token\"", "this token or key is not valid here",
                        "look for a cut or old one; a new key comes from POST /keys"},
     [WRONG_EXPIRED] = {REALM ", error=\"invalid_token\"", "this key has expired",
@@ -410,8 +411,10 @@ static struct api_user *enter_by_token(struct auth *a, struct http_request *r, s
 static struct api_user *authenticate(struct auth *a, struct http_request *r)
 {
     struct credential c;
-    enum credential_answer answer =
-        credential_find(http_header(r, "authorization"), http_header(r, "x-api-key"), &c);
+    const char *protocols =
+        http_head(r)->is_upgrade ? http_header(r, "sec-websocket-protocol") : NULL;
+    enum credential_answer answer = credential_find(http_header(r, "authorization"),
+                                                    http_header(r, "x-api-key"), protocols, &c);
     if (answer == CREDENTIAL_NONE && a->trusts_loopback && is_local(r))
         return &a->operator.user;
     if (answer == CREDENTIAL_NONE) {

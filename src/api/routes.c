@@ -11,6 +11,7 @@ const struct api_group *const api_groups[] = {
     &rest_key_group,
     &rest_session_group,
     &rest_template_group,
+    &rest_terminal_group,
     NULL,
 };
 /* clang-format on */

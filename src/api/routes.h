@@ -11,3 +11,4 @@ extern const struct api_group rest_internal_group;
 extern const struct api_group rest_key_group;
 extern const struct api_group rest_session_group;
 extern const struct api_group rest_template_group;
+extern const struct api_group rest_terminal_group;
