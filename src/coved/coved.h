@@ -11,6 +11,7 @@
 #include "api/auth.h"
 #include "base/log.h"
 #include "core/capacity.h"
+#include "core/node.h"
 #include "core/server_config.h"
 #include "core/shelf.h"
 #include "coved/upkeep.h"
@@ -26,8 +27,7 @@ struct coved {
     struct option_set options; /* of config */
     struct address listen;
     struct log log;
-    int status;      /* to exit with */
-    bool is_serving; /* the address was told */
+    int status; /* to exit with */
     bool is_stopping;
     int64_t started_ns;
 
@@ -35,6 +35,7 @@ struct coved {
     char *database;
     char *copier;
     char *node;
+    char *address;    /* where it listens, as a url for this machine */
     char *url;        /* how clients reach it */
     char *token_file; /* NULL: the operator has given one */
     const char *data_dirs[IMAGE_STORE_DIRS];
@@ -51,6 +52,7 @@ struct coved {
     struct plane *plane;
     struct shelf *shelf;
     struct auth *auth;
+    struct node *beats;
     struct upkeep *upkeep;
     struct api_table *table;
     struct api api;
