@@ -87,7 +87,7 @@ struct api {
     uint64_t epoch;
     int64_t started_ns; /* monotonic */
     bool is_rootless;
-    uint32_t layers; /* that sandboxes have here: bits of enum layer */
+    uint32_t layers; /* that sandboxes have here: bits of enum layer; 0: not known yet */
 };
 
 /* The rows as http_server.h takes them, with the prefix; owned by the table. */

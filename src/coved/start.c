@@ -109,9 +109,26 @@ static void begin_upkeep(struct coved *c)
     c->upkeep = upkeep_new(&order);
 }
 
+/* --- ready ------------------------------------------------------------------------------------ */
+
+static void on_probed(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
+{
+    struct coved *c = ctx;
+    (void)fds;
+    (void)err; /* what broke the spawner is told when a sandbox is wanted */
+    if (!m)
+        return;
+    c->api.layers = tier_layers(&m->probe);
+    enum tier tier = tier_of(c->api.layers, c->api.is_rootless);
+    if (tier == TIER_NONE || tier == TIER_T3)
+        log_warn(&c->log, "this host lacks layers of isolation: see `cove doctor`",
+                 LOG_STR("tier", tier_name(tier)));
+}
+
 static void on_recovered(void *ctx, const struct error *err)
 {
     struct coved *c = ctx;
+    struct spawn_message probe = {.verb = SPAWN_PROBE};
     struct error local;
     struct plane_info info;
     if (c->is_stopping)
@@ -127,6 +144,8 @@ static void on_recovered(void *ctx, const struct error *err)
     prepare_url(c);
     c->api.public_url = c->url;
     begin_upkeep(c);
+    /* Not before: trying the layers takes as long as all the rest of the start. */
+    spawner_client_ask(c->spawner, &probe, on_probed, c);
     plane_get_info(c->plane, &info);
     log_info(&c->log, "serving", LOG_STR("url", c->url), LOG_STR("node", c->node),
              LOG_U64("epoch", c->api.epoch), LOG_U64("ready", info.sessions[STORE_SESSION_READY]),
@@ -209,20 +228,6 @@ static void on_node(void *ctx, const struct store_answer *answer)
 
 /* --- spawner and store ------------------------------------------------------------------------ */
 
-static void on_probed(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
-{
-    struct coved *c = ctx;
-    (void)fds;
-    (void)err; /* what broke the spawner is told when a sandbox is wanted */
-    if (!m)
-        return;
-    c->api.layers = tier_layers(&m->probe);
-    enum tier tier = tier_of(c->api.layers, c->api.is_rootless);
-    if (tier == TIER_NONE || tier == TIER_T3)
-        log_warn(&c->log, "this host lacks layers of isolation: see `cove doctor`",
-                 LOG_STR("tier", tier_name(tier)));
-}
-
 static void begin_node(struct coved *c)
 {
     const struct store_node node = {.id = c->node, .heartbeat_ns = clock_wall_ns(), .doc = "{}"};
@@ -233,7 +238,6 @@ static void on_hello(void *ctx, const struct spawn_message *m, int *fds, const s
 {
     struct coved *c = ctx;
     const struct store_order order = {.place = c->database, .sync = c->config.sync};
-    struct spawn_message probe = {.verb = SPAWN_PROBE};
     struct error local;
     (void)fds;
     if (c->is_stopping)
@@ -243,7 +247,6 @@ static void on_hello(void *ctx, const struct spawn_message *m, int *fds, const s
         return;
     }
     c->api.is_rootless = m->hello_reply.is_rootless;
-    spawner_client_ask(c->spawner, &probe, on_probed, c);
     if (store_open(&c->store, c->loop, &sqlite_ops, &order, &local) < 0) {
         fail(c, &local);
         return;
