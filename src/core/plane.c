@@ -84,6 +84,16 @@ int plane_open(struct plane **out, const struct plane_order *order, struct error
     return 0;
 }
 
+void plane_flush(struct plane *p)
+{
+    MAP_EACH(&p->sessions, node)
+    {
+        struct live *l = MAP_OF(node, struct live, by_id);
+        if (l->is_dirty)
+            live_write(l);
+    }
+}
+
 void plane_free(struct plane *p)
 {
     if (!p)
@@ -95,10 +105,7 @@ void plane_free(struct plane *p)
     }
     MAP_EACH(&p->sessions, node)
     {
-        struct live *l = MAP_OF(node, struct live, by_id);
-        if (l->is_dirty)
-            live_write(l);
-        live_forget(l);
+        live_forget(MAP_OF(node, struct live, by_id));
     }
     map_release(&p->jobs);
     map_release(&p->sessions);

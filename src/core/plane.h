@@ -40,7 +40,11 @@ MUST_CHECK int plane_open(struct plane **out, const struct plane_order *order, s
 void plane_recover(struct plane *plane, void (*done)(void *ctx, const struct error *err),
                    void *ctx);
 
-/* Lets everything go without ending it, for the next process. */
+/* Writes down what is not yet, without waiting: before the store is freed. */
+void plane_flush(struct plane *plane);
+
+/* Lets everything go without ending it, for the next process; after the store, which answers what
+ * is under way. */
 void plane_free(struct plane *plane);
 SCOPED_DEFINE(plane)
 

@@ -9,8 +9,9 @@
 #include "base/parse.h"
 #include "base/scoped.h"
 
-#define SQLITE_PREFIX "sqlite:"
-#define DATABASE_NAME "cove.db"
+#define SQLITE_PREFIX   "sqlite:"
+#define DATABASE_NAME   "cove.db"
+#define TOKEN_MAX_BYTES 512
 
 char *server_config_dir(const struct config *c)
 {
@@ -45,6 +46,32 @@ static int check_listen(const struct config *c, const struct address *listen, st
               c->listen);
     return error_hint(err, "set COVE_TOKEN (or COVE_TOKEN_FILE) to a long random text, or listen "
                            "at 127.0.0.1");
+}
+
+/* What goes into a header as it is. */
+static int check_token(const char *name, const char *token, struct error *err)
+{
+    size_t len = token ? strlen(token) : 1;
+    for (const char *p = token; p && *p; p++) {
+        if (*p <= ' ' || *p > '~')
+            len = 0;
+    }
+    if (len >= 1 && len <= TOKEN_MAX_BYTES)
+        return 0;
+    return error_set(err, ERROR_INVALID,
+                     "option '%s': must have 1 to %d visible characters of ASCII and no blanks",
+                     name, TOKEN_MAX_BYTES);
+}
+
+static int check_tokens(const struct config *c, const struct address *listen, struct error *err)
+{
+    (void)listen;
+    if (check_token("token", c->token, err) < 0 ||
+        check_token("internal-token", c->internal_token, err) < 0)
+        return -1;
+    if (c->token && c->internal_token && strcmp(c->token, c->internal_token) == 0)
+        return error_set(err, ERROR_INVALID, "options 'token' and 'internal-token' are the same");
+    return 0;
 }
 
 static int check_tls(const struct config *c, const struct address *listen, struct error *err)
@@ -127,7 +154,7 @@ static int check_ceilings(const struct config *c, const struct address *listen, 
 
 static int (*const checks[])(const struct config *c, const struct address *listen,
                              struct error *err) = {
-    check_listen, check_tls, check_database, check_url, check_origins, check_ceilings,
+    check_listen, check_tokens, check_tls, check_database, check_url, check_origins, check_ceilings,
 };
 
 int server_config_check(const struct config *c, struct address *listen, struct error *err)

@@ -8,10 +8,11 @@
 #include <stdbool.h>
 
 #include "api/api.h"
+#include "api/auth.h"
 #include "base/log.h"
 #include "core/capacity.h"
 #include "core/server_config.h"
-#include "coved/gate.h"
+#include "core/shelf.h"
 #include "coved/upkeep.h"
 #include "http/http_server.h"
 #include "http/tls.h"
@@ -25,8 +26,7 @@ struct coved {
     struct option_set options; /* of config */
     struct address listen;
     struct log log;
-    int status;      /* to exit with */
-    bool is_serving; /* the address was told */
+    int status; /* to exit with */
     bool is_stopping;
     int64_t started_ns;
 
@@ -34,6 +34,7 @@ struct coved {
     char *database;
     char *copier;
     char *node;
+    char *address;    /* where it listens, as a url for this machine */
     char *url;        /* how clients reach it */
     char *token_file; /* NULL: the operator has given one */
     const char *data_dirs[IMAGE_STORE_DIRS];
@@ -48,7 +49,8 @@ struct coved {
     struct capacity *capacity;
     struct catalog *catalog;
     struct plane *plane;
-    struct gate *gate;
+    struct shelf *shelf;
+    struct auth *auth;
     struct upkeep *upkeep;
     struct api_table *table;
     struct api api;

@@ -43,22 +43,24 @@ static void add_words(const struct coved *c, struct strbuf *out)
     scoped_free char *token =
         c->token_file ? xasprintf("$(cat %s)", c->token_file) : xstrdup("$COVE_TOKEN");
     strbuf_add_fmt(out, "\n  %sCove%s %s is ready at %s%s%s\n\n", bold, off, COVE_VERSION,
-                   style(GREEN, fd), c->url, off);
+                   style(GREEN, fd), c->address, off);
     if (c->listen.path[0])
         strbuf_add_fmt(out, "  %ssocket%s  %s\n", dim, off, c->listen.path);
+    if (c->config.public_url)
+        strbuf_add_fmt(out, "  %spublic%s  %s\n", dim, off, c->url);
     strbuf_add_fmt(out, "  %stoken%s   %s\n", dim, off,
                    c->token_file ? c->token_file : "the one that you have set");
     strbuf_add_fmt(out,
                    "  %stry%s     curl %s-H \"Authorization: Bearer %s\" \\\n"
                    "            --json '{\"code\": \"print(6 * 7)\"}' %s/execute\n"
                    "  %sstop%s    Ctrl-C, or kill %d\n\n",
-                   dim, off, options, token, c->url, dim, off, (int)getppid());
+                   dim, off, options, token, c->address, dim, off, (int)getppid());
 }
 
 static void add_json(const struct coved *c, struct strbuf *out)
 {
     scoped_json json_t *answer =
-        json_pack("{s:s, s:o, s:o, s:i}", "url", c->url, "socket",
+        json_pack("{s:s, s:s, s:o, s:o, s:i}", "url", c->address, "public_url", c->url, "socket",
                   json_text_or_null(c->listen.path[0] ? c->listen.path : NULL), "token_file",
                   json_text_or_null(c->token_file), "pid", (int)getppid());
     json_add(out, answer, JSON_STYLE_COMPACT);

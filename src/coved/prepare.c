@@ -135,15 +135,14 @@ void prepare_guard(struct coved *c, struct guard *out)
     *out = (struct guard){.hosts = (const char *const *)c->hosts, .origins = c->origins};
 }
 
-void prepare_url(struct coved *c)
+void prepare_urls(struct coved *c)
 {
-    scoped_strbuf struct strbuf url;
-    strbuf_init(&url, URL_MAX_BYTES);
-    if (c->config.public_url)
-        strbuf_add_str(&url, c->config.public_url);
-    else if (c->listen.path[0])
-        strbuf_add_str(&url, "http://localhost");
+    scoped_strbuf struct strbuf address;
+    strbuf_init(&address, URL_MAX_BYTES);
+    if (c->listen.path[0])
+        strbuf_add_str(&address, "http://localhost");
     else
-        address_add_url(&c->listen, c->tls != NULL, &url);
-    c->url = xstrdup(strbuf_str(&url));
+        address_add_url(&c->listen, c->tls != NULL, &address);
+    c->address = xstrdup(strbuf_str(&address));
+    c->url = xstrdup(c->config.public_url ? c->config.public_url : c->address);
 }

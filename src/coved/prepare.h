@@ -17,5 +17,5 @@ MUST_CHECK int prepare_secrets(struct coved *c, struct error *err);
 /* Which hosts and origins may come in. */
 void prepare_guard(struct coved *c, struct guard *out);
 
-/* c->url, when the port is known. */
-void prepare_url(struct coved *c);
+/* c->address and c->url, when the port is known. */
+void prepare_urls(struct coved *c);

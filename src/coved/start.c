@@ -13,7 +13,6 @@
 #include "coved/coved.h"
 #include "coved/greet.h"
 #include "coved/prepare.h"
-#include "coved/shelve.h"
 #include "store/sqlite.h"
 
 #define CONNECTIONS_MAX 16384
@@ -29,14 +28,6 @@ static int fail(struct coved *c, const struct error *err)
 }
 
 /* --- clients ---------------------------------------------------------------------------------- */
-
-static bool authorize(struct http_request *r, const struct route *route, void *ctx)
-{
-    const struct api_server *server = ctx;
-    const struct coved *c =
-        (const struct coved *)((const char *)server->api - offsetof(struct coved, api));
-    return gate_check(c->gate, r, api_table_row(server->table, route));
-}
 
 /* A server's own faults are worth a warning; the rest is for who wants to see it. */
 static void on_request_end(const struct http_record *record, void *ctx)
@@ -55,7 +46,7 @@ static void on_request_end(const struct http_record *record, void *ctx)
 static int open_http(struct coved *c, struct error *err)
 {
     struct http_server_config config = {.ctx = &c->server,
-                                        .authorize = authorize,
+                                        .authorize = auth_authorize,
                                         .on_end = on_request_end,
                                         .connection_max = CONNECTIONS_MAX};
     c->table = api_table_new();
@@ -142,13 +133,13 @@ static void on_recovered(void *ctx, const struct error *err)
         fail(c, &local);
         return;
     }
-    prepare_url(c);
+    prepare_urls(c);
     c->api.public_url = c->url;
     begin_upkeep(c);
     /* Not before: trying the layers takes as long as all the rest of the start. */
     spawner_client_ask(c->spawner, &probe, on_probed, c);
     plane_get_info(c->plane, &info);
-    log_info(&c->log, "serving", LOG_STR("url", c->url), LOG_STR("node", c->node),
+    log_info(&c->log, "serving", LOG_STR("address", c->address), LOG_STR("node", c->node),
              LOG_U64("epoch", c->api.epoch), LOG_U64("ready", info.sessions[STORE_SESSION_READY]),
              LOG_U64("busy", info.sessions[STORE_SESSION_BUSY]),
              LOG_INT("start_ms", (clock_now_ns() - c->started_ns) / 1000000));
@@ -157,7 +148,7 @@ static void on_recovered(void *ctx, const struct error *err)
 
 /* --- sessions --------------------------------------------------------------------------------- */
 
-static void on_templates(void *ctx, const struct error *err)
+static void on_keys(void *ctx, const struct error *err)
 {
     struct coved *c = ctx;
     const struct config *o = &c->config;
@@ -187,6 +178,28 @@ static void on_templates(void *ctx, const struct error *err)
     }
     c->api.plane = c->plane;
     plane_recover(c->plane, on_recovered, c);
+}
+
+static void on_templates(void *ctx, const struct error *err)
+{
+    struct coved *c = ctx;
+    const struct auth_order order = {.store = c->store,
+                                     .log = &c->log,
+                                     .token = c->config.token,
+                                     .internal_token = c->config.internal_token};
+    struct error local;
+    if (c->is_stopping)
+        return;
+    if (err) {
+        fail(c, err);
+        return;
+    }
+    if (auth_open(&c->auth, &order, &local) < 0) {
+        fail(c, &local);
+        return;
+    }
+    c->api.auth = c->auth;
+    auth_load(c->auth, on_keys, c);
 }
 
 static int open_catalog(struct coved *c, struct error *err)
@@ -224,7 +237,9 @@ static void on_node(void *ctx, const struct store_answer *answer)
     }
     c->api.capacity = c->capacity;
     c->api.catalog = c->catalog;
-    shelve_templates(c->store, c->catalog, &c->log, on_templates, c);
+    const struct shelf_order shelf = {.store = c->store, .catalog = c->catalog, .log = &c->log};
+    c->api.shelf = c->shelf = shelf_new(&shelf);
+    shelf_load(c->shelf, on_templates, c);
 }
 
 /* --- spawner and store ------------------------------------------------------------------------ */
@@ -298,7 +313,6 @@ int start_begin(struct coved *c)
         watch_signals(c, &err) < 0 ||
         spawner_client_join(&c->spawner, c->loop, SPAWN_CLIENT_FD, on_hello, on_event, c, &err) < 0)
         return fail(c, &err);
-    c->gate = gate_new(c->config.token, c->config.internal_token);
     c->api = (struct api){.loop = c->loop,
                           .log = &c->log,
                           .spawner = c->spawner,

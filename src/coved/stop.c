@@ -41,6 +41,8 @@ void stop_release(struct coved *c)
     }
     http_server_free(c->http);
     upkeep_stop(c->upkeep);
+    if (c->plane)
+        plane_flush(c->plane);
     store_free(c->store);
     upkeep_free(c->upkeep);
     plane_free(c->plane);
@@ -50,7 +52,8 @@ void stop_release(struct coved *c)
         spawner_client_free(c->spawner);
     if (c->capacity)
         capacity_free(c->capacity);
-    gate_free(c->gate);
+    auth_free(c->auth);
+    shelf_free(c->shelf);
     api_table_free(c->table);
     tls_free(c->tls);
     if (c->loop)
@@ -63,6 +66,7 @@ void stop_release(struct coved *c)
     free(c->database);
     free(c->copier);
     free(c->node);
+    free(c->address);
     free(c->url);
     free(c->token_file);
 }

@@ -10,6 +10,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import covetest  # noqa: E402  (needs the path above)
+import server as serving  # noqa: E402
 
 
 def pytest_addoption(parser):
@@ -43,6 +44,20 @@ def no_runs_left():
 @pytest.fixture
 def cove():
     return covetest.Cove()
+
+
+@pytest.fixture
+def server():
+    """A server of the test's own."""
+    with serving.Server() as one:
+        yield one
+
+
+@pytest.fixture(scope="session")
+def shared_server():
+    """One for all tests that leave it as they found it."""
+    with serving.Server() as one:
+        yield one
 
 
 @pytest.fixture(params=["root", "plain", "subids"])
