@@ -2,6 +2,7 @@
 """What tests of crashes share: a server that keeps address, data and cgroups over its deaths, and what is left of it."""
 import contextlib
 import ctypes
+import datetime
 import http.client
 import os
 import pathlib
@@ -45,6 +46,10 @@ def free_port():
         return taken.getsockname()[1]
 
 
+def now():
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 class Home:
     """Where a server lives: the next one finds there what the one before has left."""
 
@@ -53,15 +58,19 @@ class Home:
         self.folder.chmod(0o755)
         self.data_dir, self.port = self.folder / "data", free_port()
         self.args, self.cove, self.env, self.server, self.group = args, cove, env or {}, None, None
+        self.spawner_died_at = ""  # as documents say it
         self.start()
 
     def start(self):
         group = {"COVE_CGROUP_PARENT": self.group} if self.group else {}
-        self.server = Server(*self.args, cove=self.cove, env=self.env | group, data_dir=self.data_dir,
-                             listen=f"127.0.0.1:{self.port}", is_ready=False)
-        self.group = self.server.group = self.group or self.server.group
-        self.server.wait_ready()
-        return self.server
+        server = Server(*self.args, cove=self.cove, env=self.env | group, data_dir=self.data_dir,
+                        listen=f"127.0.0.1:{self.port}", is_ready=False)
+        self.group = server.group = self.group or server.group
+        try:
+            server.wait_ready()
+        finally:
+            self.server = server  # for others from now on, when it can be asked
+        return server
 
     def kill(self, *names):
         """SIGKILL for 'coved', 'spawner' or both, in that order, and a server that answers again."""
@@ -72,6 +81,7 @@ class Home:
             if pids[name]:
                 covetest.kill_quietly(pids[name])
         if "spawner" in names:
+            self.spawner_died_at = now()
             self.bury(pids["coved"])
             self.start()
         else:
