@@ -28,6 +28,7 @@ enum api_flags {
     API_AT_ROOT = 1 << 2,   /* also without API_PREFIX */
     API_ONLY_ROOT = 1 << 3, /* not below API_PREFIX */
     API_STREAMS = 1 << 4,   /* the handler is called at the head and reads the body itself */
+    API_KNOWS = 1 << 5,     /* open, and says more to who brings a token (api_scopes()) */
 };
 
 /* What may come of it, beside the errors that are told in the one shape. */
@@ -82,10 +83,13 @@ struct api {
     struct plane *plane;
     struct auth *auth;
     struct metrics *metrics;
+    struct http_server *server; /* NULL: there is none yet */
+    const char *data_dir;       /* whose disk /health looks at; NULL: none */
     const char *public_url;
     const char *node;
     uint64_t epoch;
     int64_t started_ns; /* monotonic */
+    bool is_draining;   /* it is to stop: /health/ready says so */
     bool is_rootless;
     uint32_t layers; /* that sandboxes have here: bits of enum layer; 0: not known yet */
 };

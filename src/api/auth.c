@@ -34,6 +34,12 @@ struct token {
     struct api_user user;
 };
 
+struct auth_watch {
+    struct auth_watch *next, **link; /* link: what points to it */
+    void (*fn)(void *ctx);
+    void *ctx;
+};
+
 struct auth_key {
     struct map_node by_id;
     char id[ID_BYTES];
@@ -43,6 +49,7 @@ struct auth_key {
     int64_t expires_ns, revoked_ns;
     int64_t told_ns; /* monotonic: when the store was told that it is used; 0: never */
     struct api_user user;
+    struct auth_watch *watches;
 };
 
 struct auth {
@@ -66,8 +73,9 @@ static int set_token(struct token *t, const char *text, const char *what, struct
     size_t len = strlen(text);
     if (!credential_is_secret(text, len))
         return error_set(err, ERROR_INVALID,
-                         "%s: must have 1 to %d visible characters of ASCII and no blanks", what,
-                         CREDENTIAL_MAX_BYTES);
+                         "%s: must have 1 to %d characters of ASCII, no control characters, and no "
+                         "blanks at its ends",
+                         what, CREDENTIAL_MAX_BYTES);
     api_key_hash(text, len, t->hash);
     t->is_set = true;
     t->is_short = len < AUTH_TOKEN_STRONG_BYTES;
@@ -165,11 +173,49 @@ bool auth_find_scopes(const struct auth *a, const char *id, unsigned *out)
     return k;
 }
 
+/* One that is linked nowhere is fine. */
+static void unlink_watch(struct auth_watch *w)
+{
+    if (!w->link)
+        return;
+    *w->link = w->next;
+    if (w->next)
+        w->next->link = w->link;
+    w->link = NULL;
+}
+
+struct auth_watch *auth_watch_new(struct auth *a, const char *owner, void (*fn)(void *ctx),
+                                  void *ctx)
+{
+    struct auth_key *k = find_key(a, owner);
+    if (!k)
+        return NULL;
+    struct auth_watch *w = xcalloc(1, sizeof(*w));
+    *w = (struct auth_watch){.next = k->watches, .link = &k->watches, .fn = fn, .ctx = ctx};
+    if (w->next)
+        w->next->link = &w->next;
+    k->watches = w;
+    return w;
+}
+
+void auth_watch_free(struct auth_watch *w)
+{
+    if (w)
+        unlink_watch(w);
+    free(w);
+}
+
 void auth_revoke(struct auth *a, const char *id, int64_t now_ns)
 {
     struct auth_key *k = find_key(a, id);
-    if (k && k->revoked_ns == 0)
-        k->revoked_ns = now_ns;
+    if (!k || k->revoked_ns)
+        return;
+    k->revoked_ns = now_ns;
+    while (k->watches) {
+        struct auth_watch *w = k->watches;
+        unlink_watch(w);
+        w->fn(w->ctx); /* which frees it, and perhaps others */
+    }
 }
 
 static void end_load(struct auth *a, const struct error *err)
@@ -242,7 +288,7 @@ static const struct {
                       "the Authorization header is not of the kind 'Bearer'",
                       "send 'Authorization: Bearer ...'"},
     [WRONG_MALFORMED] = {REALM ", error=\"invalid_request\"",
-                         "this cannot be a token: it is empty, too long, or has blanks in it",
+                         "this cannot be a token: it is empty, too long, or has other characters",
                          "send 'Authorization: Bearer ...' with the token as it was shown"},
     [WRONG_TWICE] = {REALM ", error=\"invalid_request\"",
                      "there are both Authorization and X-API-Key", "send one of them"},
@@ -377,10 +423,15 @@ static void tell_rate(struct http_request *r, const struct auth_key *k, int64_t 
     }
 }
 
+static bool is_over(const struct auth_key *k)
+{
+    return k->revoked_ns || (k->expires_ns && clock_wall_ns() >= k->expires_ns);
+}
+
 static struct api_user *enter_by_key(struct auth *a, struct http_request *r, struct auth_key *k)
 {
     int64_t now_ns = clock_now_ns(), wait_ns;
-    if (k->revoked_ns || (k->expires_ns && clock_wall_ns() >= k->expires_ns)) {
+    if (is_over(k)) {
         refuse_secret(a, r, k->revoked_ns ? WRONG_REVOKED : WRONG_EXPIRED, k);
         return NULL;
     }
@@ -394,24 +445,34 @@ static struct api_user *enter_by_key(struct auth *a, struct http_request *r, str
     return &k->user;
 }
 
-static struct api_user *enter_by_token(struct auth *a, struct http_request *r, struct token *t)
+/* Whether the token counts here and now. */
+static bool may_enter(struct auth *a, const struct http_request *r, const struct token *t,
+                      int64_t *wait_ns)
 {
     char text[ADDRESS_BYTES];
+    return !t->is_short ||
+           rate_limit_may(a->addresses, address_of(r, text), &a->failures, clock_now_ns(), wait_ns);
+}
+
+static struct api_user *enter_by_token(struct auth *a, struct http_request *r, struct token *t)
+{
     int64_t wait_ns;
-    if (t->is_short && !rate_limit_may(a->addresses, address_of(r, text), &a->failures,
-                                       clock_now_ns(), &wait_ns)) {
-        refuse_address(r, wait_ns);
-        return NULL;
-    }
-    return &t->user;
+    if (may_enter(a, r, t, &wait_ns))
+        return &t->user;
+    refuse_address(r, wait_ns);
+    return NULL;
+}
+
+static enum credential_answer read_credential(const struct http_request *r, struct credential *out)
+{
+    return credential_find(http_header(r, "authorization"), http_header(r, "x-api-key"), out);
 }
 
 /* NULL: it is answered. */
 static struct api_user *authenticate(struct auth *a, struct http_request *r)
 {
     struct credential c;
-    enum credential_answer answer =
-        credential_find(http_header(r, "authorization"), http_header(r, "x-api-key"), &c);
+    enum credential_answer answer = read_credential(r, &c);
     if (answer == CREDENTIAL_NONE && a->trusts_loopback && is_local(r))
         return &a->operator.user;
     if (answer == CREDENTIAL_NONE) {
@@ -431,6 +492,27 @@ static struct api_user *authenticate(struct auth *a, struct http_request *r)
     return NULL;
 }
 
+/* At an open door: who it is, as far as that is known; NULL: anybody. A wrong secret counts here,
+ * too, since an answer may tell the right one by what is in it. */
+static struct api_user *recognise(struct auth *a, struct http_request *r)
+{
+    struct credential c;
+    char text[ADDRESS_BYTES];
+    int64_t wait_ns;
+    enum credential_answer answer = read_credential(r, &c);
+    if (answer == CREDENTIAL_NONE && a->trusts_loopback && is_local(r))
+        return &a->operator.user;
+    if (answer != CREDENTIAL_FOUND)
+        return NULL;
+    const struct who who = identify(a, &c);
+    if (who.token)
+        return may_enter(a, r, who.token, &wait_ns) ? &who.token->user : NULL;
+    if (who.key)
+        return is_over(who.key) ? NULL : &who.key->user;
+    rate_limit_take(a->addresses, address_of(r, text), &a->failures, clock_now_ns(), &wait_ns);
+    return NULL;
+}
+
 static unsigned missing_scopes(unsigned held, unsigned needed)
 {
     unsigned missing = 0;
@@ -445,8 +527,10 @@ bool auth_authorize(struct http_request *r, const struct route *route, void *ctx
 {
     const struct api_server *server = ctx;
     const struct api_route *row = api_table_row(server->table, route);
-    if (row->flags & API_OPEN)
+    if (row->flags & API_OPEN) {
+        http_set_user(r, recognise(server->api->auth, r));
         return true;
+    }
     struct api_user *user = authenticate(server->api->auth, r);
     if (!user)
         return false;

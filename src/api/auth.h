@@ -36,7 +36,8 @@ void auth_load(struct auth *auth, void (*done)(void *ctx, const struct error *er
 void auth_free(struct auth *auth); /* after the server: requests borrow their users */
 SCOPED_DEFINE(auth)
 
-/* For http_server_config.authorize; `ctx` is the struct api_server. */
+/* For http_server_config.authorize; `ctx` is the struct api_server. At an open door everybody may
+ * pass, and who shows a secret that is valid is known. */
 bool auth_authorize(struct http_request *r, const struct route *route, void *ctx);
 
 /* --- keys, for whoever makes and revokes them ------------------------------------------------- */
@@ -48,5 +49,13 @@ void auth_add(struct auth *auth, const struct store_key *key); /* one that is in
 /* What a key was given; false: there is no such key. */
 bool auth_find_scopes(const struct auth *auth, const char *id, unsigned *out);
 
-/* From now on it is refused, whatever the store says later. */
+/* From now on it is refused, whatever the store says later; watches are told from inside. */
 void auth_revoke(struct auth *auth, const char *id, int64_t now_ns);
+
+/* For streams that go on after the request was let in: `fn` is called once when the key is revoked,
+ * and nothing more is to be sent then. NULL: `owner` is nobody's key (the operator). To be freed
+ * before the auth, also from `fn`. */
+struct auth_watch;
+struct auth_watch *auth_watch_new(struct auth *auth, const char *owner, void (*fn)(void *ctx),
+                                  void *ctx);
+void auth_watch_free(struct auth_watch *watch); /* NULL is fine */

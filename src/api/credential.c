@@ -10,10 +10,10 @@
 bool credential_is_secret(const char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
-        if (text[i] <= ' ' || text[i] > '~')
+        if (text[i] < ' ' || text[i] > '~')
             return false;
     }
-    return len > 0 && len <= CREDENTIAL_MAX_BYTES;
+    return len > 0 && len <= CREDENTIAL_MAX_BYTES && text[0] != ' ' && text[len - 1] != ' ';
 }
 
 enum credential_answer credential_find(const char *authorization, const char *api_key,

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "api/auth.h"
 #include "base/memory.h"
 #include "base/parse.h"
 #include "http/sse.h"
@@ -20,19 +21,28 @@
 struct stream {
     struct sse *sse;
     struct journal_reader *reader;
-    uint64_t first; /* of the ids of this process */
-    bool is_full;   /* the peer has to take something first */
+    struct auth_watch *watch; /* of who listens */
+    uint64_t first;           /* of the ids of this process */
+    bool is_full;             /* the peer has to take something first */
 };
 
 static void free_stream(struct stream *s)
 {
     journal_reader_free(s->reader);
+    auth_watch_free(s->watch);
     free(s);
 }
 
 static void on_gone(void *ctx)
 {
     free_stream(ctx);
+}
+
+static void on_revoked(void *ctx)
+{
+    struct stream *s = ctx;
+    sse_close(s->sse);
+    free_stream(s);
 }
 
 /* Output is text in a JSON string: SSE has lines of UTF-8, and a program writes anything. */
@@ -103,14 +113,17 @@ static uint64_t find_start(const struct http_request *r, uint64_t first)
 
 static void begin(struct api_call *call, struct journal *journal, uint64_t first)
 {
-    struct loop *loop = api_of(call)->loop;
-    struct http_request *r = api_take(call);
-    if (!r)
-        return;
+    const struct api *api = api_of(call);
     struct stream *s = xcalloc(1, sizeof(*s));
+    s->watch = auth_watch_new(api->auth, api_caller(call)->owner, on_revoked, s);
+    struct http_request *r = api_take(call);
+    if (!r) {
+        free_stream(s);
+        return;
+    }
     s->first = first;
     s->reader = journal_listen(journal, find_start(r, first), on_more, s);
-    s->sse = sse_open(r, loop, HEARTBEAT_MS, on_gone, s);
+    s->sse = sse_open(r, api->loop, HEARTBEAT_MS, on_gone, s);
     http_on_drain(r, on_drain, s);
     pump(s);
 }

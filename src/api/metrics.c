@@ -103,7 +103,7 @@ static const double bounds[] = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0
 #define BUCKET_CELLS (BUCKETS + 1)           /* and the sum */
 
 struct metrics {
-    const char *const *routes;
+    const char **routes;
     size_t route_count;
     char templates[METRICS_TEMPLATES_MAX][ID_BYTES];
     size_t template_count;
@@ -213,7 +213,9 @@ struct metrics *metrics_new(const char *const *routes, size_t count)
 {
     struct metrics *m = xcalloc(1, sizeof(*m));
     size_t total = 0;
-    m->routes = routes;
+    m->routes = xcalloc(count + 1, sizeof(*m->routes));
+    for (size_t i = 0; i < count; i++)
+        m->routes[i] = routes[i];
     m->route_count = count;
     for (enum metric i = 0; i < METRIC_COUNT; i++) {
         m->series[i] = 1;
@@ -239,6 +241,7 @@ void metrics_free(struct metrics *m)
         return;
     selfstat_free(m->self);
     free(m->cells);
+    free(m->routes);
     free(m);
 }
 

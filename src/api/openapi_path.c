@@ -222,16 +222,21 @@ static void add_errors(json_t *responses, const int *statuses)
 static json_t *make_responses(const struct api_route *row)
 {
     static const int always[] = {400, 403, 429, 500, 503, 0}, with_token[] = {401, 0},
-                     with_body[] = {408, 413, 415, 0};
+                     with_query[] = {413, 0}, with_body[] = {408, 413, 415, 0},
+                     with_key[] = {409, 0};
     json_t *responses = json_object();
     for (const struct api_reply *r = row->replies; r && r->status; r++)
         add_reply(responses, r);
     add_errors(responses, row->errors);
     add_errors(responses, always);
-    if (!(row->flags & API_OPEN))
+    if (!(row->flags & API_OPEN) || row->flags & API_KNOWS)
         add_errors(responses, with_token);
+    if (row->query)
+        add_errors(responses, with_query);
     if (row->body_max > 0)
         add_errors(responses, with_body);
+    if (row->flags & API_CREATES)
+        add_errors(responses, with_key);
     return responses;
 }
 
@@ -241,7 +246,7 @@ static json_t *make_responses(const struct api_route *row)
 static json_t *make_security(const struct api_route *row)
 {
     json_t *scopes = json_array(), *list;
-    if (row->flags & API_OPEN) {
+    if (row->flags & API_OPEN && !(row->flags & API_KNOWS)) {
         json_decref(scopes);
         return json_array();
     }
@@ -254,6 +259,8 @@ static json_t *make_security(const struct api_route *row)
     else
         list = json_pack("[{s:O}, {s:O}]", OPENAPI_BEARER, scopes, OPENAPI_API_KEY, scopes);
     json_decref(scopes);
+    if (row->flags & API_KNOWS)
+        json_array_insert_new(list, 0, json_object()); /* or nothing */
     return list;
 }
 

@@ -4,13 +4,17 @@
 
 /* clang-format off */
 const struct api_group *const api_groups[] = {
+    &rest_checkpoint_group,
     &rest_docs_group,
     &rest_execute_group,
     &rest_execution_group,
+    &rest_health_group,
     &rest_internal_group,
     &rest_key_group,
+    &rest_node_group,
     &rest_session_group,
     &rest_template_group,
+    &rest_variable_group,
     NULL,
 };
 /* clang-format on */

@@ -4,10 +4,14 @@
 
 #include "api/api.h"
 
+extern const struct api_group rest_checkpoint_group;
 extern const struct api_group rest_docs_group;
 extern const struct api_group rest_execute_group;
 extern const struct api_group rest_execution_group;
+extern const struct api_group rest_health_group;
 extern const struct api_group rest_internal_group;
 extern const struct api_group rest_key_group;
+extern const struct api_group rest_node_group;
 extern const struct api_group rest_session_group;
 extern const struct api_group rest_template_group;
+extern const struct api_group rest_variable_group;

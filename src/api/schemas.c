@@ -6,8 +6,12 @@
 
 #include "base/macros.h"
 #include "core/journal.h"
+#include "core/scope.h"
+#include "core/template.h"
+#include "core/tier.h"
 #include "core/verdict.h"
 #include "store/store_record.h"
+#include "wire/layer.h"
 
 /* --- words ------------------------------------------------------------------------------------ */
 
@@ -34,9 +38,53 @@ static const char *event_name(size_t i)
     return i < JOURNAL_KINDS ? journal_kind_name((enum journal_kind)i) : NULL;
 }
 
+/* What a key can have: the internal scope is the last one, and only the internal token's. */
+static const char *key_scope(size_t i)
+{
+    return i < SCOPE_INDEX_INTERNAL ? scope_info((enum scope_index)i)->word : NULL;
+}
+
+static const char *tier_word(size_t i)
+{
+    return i < TIER_T3 ? tier_name((enum tier)(i + 1)) : NULL;
+}
+
+static const char *layer_word(size_t i)
+{
+    return i < LAYER_COUNT ? layer_info((enum layer)i)->name : NULL;
+}
+
+static const char *condition(size_t i)
+{
+    static const char *const words[] = {"ok", "degraded", "failing", NULL};
+    return words[i];
+}
+
+static const char *node_state(size_t i)
+{
+    static const char *const words[] = {"ready", "recovering", "draining", "lost", NULL};
+    return words[i];
+}
+
+static const char *readiness(size_t i)
+{
+    return i == 0 ? "ready" : NULL;
+}
+
+static const char *runtime_name(size_t i)
+{
+    return i == 0 ? "native" : NULL;
+}
+
+static const char *stream_name(size_t i)
+{
+    static const char *const words[] = {"stdout", "stderr", NULL};
+    return words[i];
+}
+
 static const char *network_policy(size_t i)
 {
-    return i == 0 ? "none" : NULL;
+    return network_table.rows[0].choices[i];
 }
 
 /* --- fields ----------------------------------------------------------------------------------- */
@@ -77,6 +125,7 @@ static const struct shape_field session_resources_fields[] = {
     {"cpus", SHAPE_NUMBER, .example = "0.5"},
     {"pids", SHAPE_COUNT, .example = "128"},
     {"disk_bytes", SHAPE_COUNT, .example = "134217728"},
+    {"forks", SHAPE_COUNT, .help = "How often it can be forked."},
 };
 static const struct shape_field session_network_fields[] = {
     {"policy", SHAPE_WORD, .words = network_policy},
@@ -208,6 +257,7 @@ static const struct shape_field template_resources_fields[] = {
     {"disk_bytes", SHAPE_COUNT, SHAPE_NULL},
     {"inodes", SHAPE_COUNT, SHAPE_NULL},
     {"open_files", SHAPE_COUNT, SHAPE_NULL},
+    {"forks", SHAPE_COUNT, .help = "How often a session can be forked."},
 };
 static const struct shape_field template_pool_fields[] = {
     {"min", SHAPE_COUNT, .help = "Sessions that wait ready even when nobody asks."},
@@ -216,6 +266,133 @@ static const struct shape_field template_pool_fields[] = {
 static const struct shape_field template_list_fields[] = {
     {"templates", SHAPE_OBJECT, SHAPE_LIST, .of = "Template"},
     CURSOR,
+};
+
+#define KEY_FIELDS \
+    {"id", SHAPE_ID, .id = ID_KEY}, \
+    {"name", SHAPE_TEXT, SHAPE_NULL, .example = "\"nightly evaluation\""}, \
+    {"scopes", SHAPE_WORD, SHAPE_LIST, .words = key_scope, .help = "What it may do."}, \
+    {"quota", SHAPE_OBJECT, .of = "KeyQuota"}, \
+    {"rate_per_minute", SHAPE_COUNT, SHAPE_NULL, .help = "Requests; null: what the operator has set for all keys."}, \
+    {"created_at", SHAPE_TIME}, \
+    {"last_used_at", SHAPE_TIME, SHAPE_NULL}, \
+    {"expires_at", SHAPE_TIME, SHAPE_NULL, .help = "null: when it is revoked."}, \
+    {"revoked_at", SHAPE_TIME, SHAPE_NULL}
+static const struct shape_field key_fields[] = {KEY_FIELDS};
+static const struct shape_field new_key_fields[] = {
+    KEY_FIELDS,
+    {"key", SHAPE_TEXT, SHAPE_NULL, .help = "What clients show; told this once. null: it was told before."},
+};
+static const struct shape_field quota_fields[] = {
+    {"sessions", SHAPE_COUNT, SHAPE_NULL, .help = "Live ones at a time; null, here and below: no limit."},
+    {"cpus", SHAPE_NUMBER, SHAPE_NULL},
+    {"memory_bytes", SHAPE_COUNT, SHAPE_NULL},
+    {"disk_bytes", SHAPE_COUNT, SHAPE_NULL},
+};
+static const struct shape_field key_list_fields[] = {
+    {"keys", SHAPE_OBJECT, SHAPE_LIST, .of = "Key"},
+    CURSOR,
+};
+
+static const struct shape_field health_fields[] = {
+    {"status", SHAPE_WORD, .words = condition, .help = "The worst of its components; without a token there is nothing else."},
+    {"version", SHAPE_TEXT, SHAPE_OPTIONAL},
+    {"uptime_seconds", SHAPE_NUMBER, SHAPE_OPTIONAL},
+    {"tier", SHAPE_WORD, SHAPE_OPTIONAL | SHAPE_NULL, .words = tier_word, .help = "How strongly sandboxes are sealed."},
+    {"layers", SHAPE_WORD, SHAPE_OPTIONAL | SHAPE_LIST, .words = layer_word, .help = "Of isolation, that hold here."},
+    {"components", SHAPE_OBJECT, SHAPE_OPTIONAL, .of = "HealthComponents"},
+    {"capacity", SHAPE_OBJECT, SHAPE_OPTIONAL, .of = "Capacity"},
+    {"load", SHAPE_OBJECT, SHAPE_OPTIONAL, .of = "Load"},
+};
+static const struct shape_field health_components_fields[] = {
+    {"database", SHAPE_OBJECT, .of = "HealthComponent"},
+    {"storage", SHAPE_OBJECT, .of = "HealthComponent"},
+    {"runtime", SHAPE_OBJECT, .of = "HealthComponent"},
+    {"pools", SHAPE_OBJECT, .of = "HealthComponent"},
+};
+static const struct shape_field health_component_fields[] = {
+    {"state", SHAPE_WORD, .words = condition},
+    {"message", SHAPE_TEXT, SHAPE_NULL},
+};
+static const struct shape_field capacity_fields[] = {
+    {"sessions", SHAPE_COUNT, .help = "Sandboxes that live, parked ones included."},
+    {"max_sessions", SHAPE_COUNT, SHAPE_NULL},
+};
+static const struct shape_field load_fields[] = {
+    {"sessions", SHAPE_COUNT},
+    {"running", SHAPE_COUNT, .help = "Executions."},
+    {"queued", SHAPE_COUNT, .help = "Executions that wait."},
+};
+static const struct shape_field ready_fields[] = {
+    {"status", SHAPE_WORD, .words = readiness},
+};
+
+static const struct shape_field node_fields[] = {
+    {"id", SHAPE_TEXT},
+    {"state", SHAPE_WORD, .words = node_state, .help = "lost: it has not been heard of for a while."},
+    {"self", SHAPE_BOOLEAN, .help = "It is the one that answers."},
+    {"runtime", SHAPE_WORD, .words = runtime_name},
+    {"version", SHAPE_TEXT, SHAPE_NULL},
+    {"epoch", SHAPE_COUNT, .help = "How often it has begun."},
+    {"heartbeat_at", SHAPE_TIME},
+    {"capacity", SHAPE_OBJECT, SHAPE_NULL, .of = "Capacity"},
+    {"load", SHAPE_OBJECT, SHAPE_NULL, .of = "Load"},
+};
+static const struct shape_field node_list_fields[] = {
+    {"nodes", SHAPE_OBJECT, SHAPE_LIST, .of = "Node"},
+};
+static const struct shape_field runner_fields[] = {
+    {"language", SHAPE_TEXT, .example = "\"python\""},
+    {"version", SHAPE_TEXT, SHAPE_NULL, .help = "Of its interpreter."},
+    {"image", SHAPE_TEXT},
+    {"aliases", SHAPE_TEXT, SHAPE_LIST, .help = "Other names of the language."},
+    {"extensions", SHAPE_TEXT, SHAPE_LIST, .help = "Of its files."},
+    {"has_sessions", SHAPE_BOOLEAN, .help = "Else it is for single runs only."},
+};
+static const struct shape_field runner_list_fields[] = {
+    {"runners", SHAPE_OBJECT, SHAPE_LIST, .of = "Runner"},
+};
+static const struct shape_field container_fields[] = {
+    {"id", SHAPE_ID, .id = ID_SESSION, .help = "That of the session in it."},
+    {"runtime", SHAPE_WORD, .words = runtime_name},
+    {"node", SHAPE_TEXT},
+    {"sandbox", SHAPE_COUNT, .help = "As the spawner counts."},
+    {"state", SHAPE_WORD, .words = session_state},
+    {"frozen", SHAPE_BOOLEAN, .help = "It is idle, and its processes stand still."},
+    {"template", SHAPE_TEXT},
+    {"language", SHAPE_TEXT},
+    {"owner", SHAPE_TEXT, .help = "The id of a key; empty: the operator."},
+    {"created_at", SHAPE_TIME},
+    {"last_used_at", SHAPE_TIME},
+    {"limits", SHAPE_OBJECT, .of = "ContainerLimits"},
+    {"usage", SHAPE_OBJECT, SHAPE_NULL, .of = "ContainerUsage", .help = "null in lists, and when it cannot be told."},
+};
+static const struct shape_field container_limits_fields[] = {
+    {"memory_bytes", SHAPE_COUNT},
+    {"disk_bytes", SHAPE_COUNT},
+    {"inodes", SHAPE_COUNT},
+    {"cpus", SHAPE_NUMBER},
+    {"pids", SHAPE_COUNT},
+    {"open_files", SHAPE_COUNT},
+};
+static const struct shape_field container_usage_fields[] = {
+    {"cpu_ms", SHAPE_NUMBER},
+    {"peak_memory_bytes", SHAPE_COUNT},
+    {"disk_bytes", SHAPE_COUNT},
+    {"pids", SHAPE_COUNT},
+};
+static const struct shape_field container_list_fields[] = {
+    {"containers", SHAPE_OBJECT, SHAPE_LIST, .of = "Container"},
+};
+static const struct shape_field container_logs_fields[] = {
+    {"id", SHAPE_ID, .id = ID_SESSION},
+    {"entries", SHAPE_OBJECT, SHAPE_LIST, .of = "LogEntry", .help = "Oldest first."},
+    {"dropped_bytes", SHAPE_COUNT, .help = "What was printed before."},
+};
+static const struct shape_field log_entry_fields[] = {
+    {"time", SHAPE_TIME},
+    {"stream", SHAPE_WORD, .words = stream_name},
+    {"text", SHAPE_TEXT},
 };
 
 static const struct shape_field event_fields[] = {
@@ -255,6 +432,43 @@ static const struct shape_field missed_event_fields[] = {
         title, text, rows, ARRAY_LEN(rows)                                                         \
     }
 
+static const struct shape_field checkpoint_fields[] = {
+    {"id", SHAPE_ID, .id = ID_CHECKPOINT},
+    {"name", SHAPE_TEXT, SHAPE_NULL, .help = "By which it can be gone back to, too."},
+    {"created_at", SHAPE_TIME},
+    {"lost", SHAPE_BOOLEAN, .help = "It cannot be gone back to any more."},
+    {"took_ms", SHAPE_NUMBER, .help = "The last that was done with it: making it, or going back to it."},
+    {"session_id", SHAPE_ID, .id = ID_SESSION},
+};
+static const struct shape_field checkpoint_list_fields[] = {
+    {"checkpoints", SHAPE_OBJECT, SHAPE_LIST, .of = "Checkpoint"},
+    CURSOR,
+};
+
+static const char *value_encoding(size_t i)
+{
+    static const char *const words[] = {"json", "text", "base64"};
+    return i < ARRAY_LEN(words) ? words[i] : NULL;
+}
+
+static const struct shape_field variable_fields[] = {
+    {"name", SHAPE_TEXT},
+    {"mime_type", SHAPE_TEXT, .example = "\"application/json\""},
+    {"encoding", SHAPE_WORD, .words = value_encoding, .help = "How value is to be read."},
+    {"value", SHAPE_ANY},
+};
+static const struct shape_field variable_summary_fields[] = {
+    {"name", SHAPE_TEXT},
+    {"type", SHAPE_TEXT, .help = "As the language calls it.", .example = "\"DataFrame\""},
+    {"size", SHAPE_COUNT, SHAPE_NULL, .help = "Bytes, where that is known."},
+    {"shape", SHAPE_COUNT, SHAPE_NULL | SHAPE_LIST, .help = "Lengths of its dimensions."},
+    {"preview", SHAPE_TEXT, .help = "The beginning of what the language prints."},
+};
+static const struct shape_field variable_list_fields[] = {
+    {"variables", SHAPE_OBJECT, SHAPE_LIST, .of = "VariableSummary"},
+    {"truncated", SHAPE_BOOLEAN, .help = "There are more."},
+};
+
 const struct shape schemas[] = {
     SHAPE("Session", "A sandbox that lives on from one execution to the next.", session_fields),
     SHAPE("SessionResources", "What its sandbox may use.", session_resources_fields),
@@ -278,6 +492,32 @@ const struct shape schemas[] = {
     SHAPE("TemplateResources", "What each sandbox may use.", template_resources_fields),
     SHAPE("TemplatePool", "How many sessions are made in advance.", template_pool_fields),
     SHAPE("TemplateList", "A page of templates.", template_list_fields),
+    SHAPE("Checkpoint", "A session as it was, kept in its sandbox.", checkpoint_fields),
+    SHAPE("CheckpointList", "A page of checkpoints, newest first.", checkpoint_list_fields),
+    SHAPE("Variable", "The value of a variable, as the interpreter tells it.", variable_fields),
+    SHAPE("VariableSummary", "A variable in a list.", variable_summary_fields),
+    SHAPE("VariableList", "The variables of an interpreter.", variable_list_fields),
+    SHAPE("Key", "An API key, without its text.", key_fields),
+    SHAPE("NewKey", "An API key with its text.", new_key_fields),
+    SHAPE("KeyQuota", "What its live sessions may take together.", quota_fields),
+    SHAPE("KeyList", "A page of keys, newest first.", key_list_fields),
+    SHAPE("Health", "How the server is.", health_fields),
+    SHAPE("HealthComponents", NULL, health_components_fields),
+    SHAPE("HealthComponent", NULL, health_component_fields),
+    SHAPE("Capacity", "How many sandboxes there are and may be.", capacity_fields),
+    SHAPE("Load", "What there is to do.", load_fields),
+    SHAPE("Ready", "Requests are welcome.", ready_fields),
+    SHAPE("Node", "A machine that holds sandboxes.", node_fields),
+    SHAPE("NodeList", NULL, node_list_fields),
+    SHAPE("Runner", "A language that code can be run in.", runner_fields),
+    SHAPE("RunnerList", NULL, runner_list_fields),
+    SHAPE("Container", "What an operator sees of a live session.", container_fields),
+    SHAPE("ContainerLimits", NULL, container_limits_fields),
+    SHAPE("ContainerUsage", NULL, container_usage_fields),
+    SHAPE("ContainerList", NULL, container_list_fields),
+    SHAPE("ContainerLogs", "What its executions printed last, as far as it is kept.",
+          container_logs_fields),
+    SHAPE("LogEntry", NULL, log_entry_fields),
     SHAPE("Event", "One event of a stream.", event_fields),
     SHAPE("StartedEvent", NULL, started_event_fields),
     SHAPE("OutputEvent", NULL, output_event_fields),

@@ -58,14 +58,25 @@ static unsigned code_point(const unsigned char *p, size_t n)
     return (p[0] & 0x0fu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu);
 }
 
+/* Most of what is logged: as it stands. */
+static size_t plain_length(const unsigned char *p, size_t len)
+{
+    size_t n = 0;
+    while (n < len && p[n] < 0x80 && !needs_escape(p + n, 1))
+        n++;
+    return n;
+}
+
 static void add_escaped(struct strbuf *line, const char *text)
 {
     const unsigned char *p = (const unsigned char *)text;
     size_t len = strnlen(text, LOG_VALUE_MAX_BYTES);
     strbuf_add_char(line, '"');
     while (len > 0) {
-        size_t n = utf8_step(p, len);
-        if (n == 0) {
+        size_t n = plain_length(p, len);
+        if (n > 0) {
+            strbuf_add(line, p, n);
+        } else if ((n = utf8_step(p, len)) == 0) {
             strbuf_add_str(line, "\\ufffd");
             n = 1;
         } else if (needs_escape(p, n)) {
@@ -96,6 +107,9 @@ static void add_field(struct strbuf *line, const struct log_field *field)
         break;
     case LOG_FIELD_U64:
         strbuf_add_fmt(line, "%" PRIu64, field->u64);
+        break;
+    case LOG_FIELD_MS:
+        strbuf_add_fmt(line, "%.3f", field->ms);
         break;
     case LOG_FIELD_BOOL:
         strbuf_add_str(line, field->boolean ? "true" : "false");

@@ -32,7 +32,14 @@ struct log {
     const char *request_id; /* borrowed; NULL: none */
 };
 
-enum log_field_type { LOG_FIELD_END, LOG_FIELD_STR, LOG_FIELD_INT, LOG_FIELD_U64, LOG_FIELD_BOOL };
+enum log_field_type {
+    LOG_FIELD_END,
+    LOG_FIELD_STR,
+    LOG_FIELD_INT,
+    LOG_FIELD_U64,
+    LOG_FIELD_BOOL,
+    LOG_FIELD_MS
+};
 
 struct log_field {
     const char *key; /* written by us, so not escaped */
@@ -42,6 +49,7 @@ struct log_field {
         int64_t i64;
         uint64_t u64;
         bool boolean;
+        double ms; /* written with three digits behind the point */
     };
 };
 
@@ -49,6 +57,7 @@ struct log_field {
 #define LOG_STR(k, v)  ((struct log_field){.key = (k), .type = LOG_FIELD_STR, .str = (v)})
 #define LOG_INT(k, v)  ((struct log_field){.key = (k), .type = LOG_FIELD_INT, .i64 = (v)})
 #define LOG_U64(k, v)  ((struct log_field){.key = (k), .type = LOG_FIELD_U64, .u64 = (v)})
+#define LOG_MS(k, v)   ((struct log_field){.key = (k), .type = LOG_FIELD_MS, .ms = (v)})
 #define LOG_BOOL(k, v) ((struct log_field){.key = (k), .type = LOG_FIELD_BOOL, .boolean = (v)})
 
 /* log_info(log, "session ready", LOG_STR("session", id), LOG_INT("pid", pid)); */

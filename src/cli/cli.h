@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/option.h"
+#include "cli/remote.h"
 #include "core/config.h"
 
 struct cli {
@@ -15,10 +16,11 @@ struct cli {
     struct option_set config_set; /* of config, for its origins */
     struct log log;
     char *exe_dir; /* the folder of the running program; owned */
+    char **argv;   /* the command line as it was given; owned, the words are borrowed */
 };
 
 /* One row per command; a file cmd_x.c exports it as cmd_x, named in commands.h. A command has
- * either `run` or verbs. */
+ * one of `run`, `remote` and verbs. */
 struct command {
     const char *name;
     const char *summary;     /* one line, no full stop */
@@ -33,6 +35,7 @@ struct command {
     bool is_hidden;           /* not listed */
     bool ignores_config;      /* works although cove.conf is broken; data_dir may be NULL */
     const struct command *const *verbs; /* NULL-terminated: `cove image build` */
+    enum remote_verb remote;            /* a server carries it out */
 
     /* argv[0..argc) holds the arguments after the command's name, without options. Answers the exit
      * status. `options` is the filled struct, or NULL when options_size is 0. */

@@ -152,22 +152,28 @@ static int give_folder(const char *path, const struct identity *who, struct erro
 
 /* --- what it must reach ----------------------------------------------------------------------- */
 
-/* The first part of the path that its user cannot pass; as that user, by fsuid. NULL: none. */
-static char *find_barrier(const char *path, const struct identity *who, int mode)
+/* The folder on the way that its user cannot enter, or the path itself when it cannot be read:
+ * tried as that user, by fsuid. NULL: all is well. */
+static char *find_barrier(const char *path, const struct identity *who)
 {
     char *barrier = NULL;
     scoped_free char *part = xstrdup(path);
+    size_t entered = 1; /* length of the folder that the next one is looked for in */
     int gid = setfsgid(who->gid), uid = setfsuid(who->uid);
     for (char *at = part; at && !barrier;) {
         at = strchr(at + 1, '/');
         if (at)
             *at = '\0';
-        scoped_fd int fd = open(part, at ? O_PATH | O_CLOEXEC : mode | O_CLOEXEC);
+        scoped_fd int fd = open(part, O_PATH | O_CLOEXEC);
         if (fd < 0 && errno == EACCES)
-            barrier = xstrdup(part);
+            barrier = xstrndup(part, entered);
+        entered = strlen(part);
         if (at)
             *at = '/';
     }
+    scoped_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (!barrier && fd < 0 && errno == EACCES)
+        barrier = xstrdup(path);
     setfsuid((uid_t)uid);
     setfsgid((gid_t)gid);
     return barrier;
@@ -175,10 +181,11 @@ static char *find_barrier(const char *path, const struct identity *who, int mode
 
 static int check_reach(const char *path, const struct identity *who, struct error *err)
 {
-    scoped_free char *barrier = find_barrier(path, who, O_RDONLY);
+    scoped_free char *barrier = find_barrier(path, who);
     if (!barrier)
         return 0;
-    error_set(err, ERROR_DENIED, "the server runs as uid %u, which cannot reach '%s': see '%s'",
+    error_set(err, ERROR_DENIED,
+              "the server runs as uid %u, which cannot reach '%s': '%s' is closed to it",
               (unsigned)who->uid, path, barrier);
     return error_hint(err, "chmod o+x the folders above it, or install Cove (`make install`) and "
                            "keep its data in a public place");

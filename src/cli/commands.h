@@ -9,14 +9,20 @@ struct command;
 
 extern const struct command cmd_config;
 extern const struct command cmd_doctor;
+extern const struct command cmd_exec;
 extern const struct command cmd_help;
 extern const struct command cmd_image;
+extern const struct command cmd_key;
+extern const struct command cmd_logs;
 extern const struct command cmd_repl;
 extern const struct command cmd_run;
 extern const struct command cmd_serve;
+extern const struct command cmd_session;
+extern const struct command cmd_template;
+extern const struct command cmd_top;
 extern const struct command cmd_version;
 
-extern const struct command *const commands_all[]; /* NULL-terminated */
+extern const struct command *const commands_all[]; /* of this program; NULL-terminated */
 
 /* The row of that name in `table` (which may be NULL); else NULL with *err filled, the nearest name
  * as its hint. */

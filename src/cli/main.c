@@ -75,6 +75,8 @@ static int run_with(struct cli *cli, const struct command *command, void *option
         return cli_fail(cli, &err);
     if (command->has_no_arguments && line->argc > 0)
         return cli_misuse(cli, "'%s' takes no arguments", strbuf_str(&line->name));
+    if (command->remote)
+        return remote_run(cli, command->remote, options, line->argc, line->argv);
     return command->run(cli, options, line->argc, line->argv);
 }
 
@@ -137,7 +139,7 @@ static int dispatch(struct cli *cli, struct line *line)
         return fail_flags(cli, line, &err);
     if (!command && cli->config.version)
         command = &cmd_version;
-    if (command && command->run)
+    if (command && (command->run || command->remote))
         return run_command(cli, command, line);
 
     /* No command, or `cove image` without a verb. */
@@ -159,10 +161,19 @@ static void fill_standard_fds(void)
         close(fd);
 }
 
+/* Reading the options takes them out of argv. */
+static char **copy_argv(int argc, char **argv)
+{
+    char **copy = xcalloc((size_t)argc + 1, sizeof(*copy));
+    for (int i = 0; i < argc; i++)
+        copy[i] = argv[i];
+    return copy;
+}
+
 int main(int argc, char **argv)
 {
     fill_standard_fds();
-    struct cli cli = {0};
+    struct cli cli = {.argv = copy_argv(argc, argv)};
     struct line line = {.argc = argc > 0 ? argc - 1 : 0, .argv = argv + 1};
     json_set_alloc_funcs(xmalloc, free);
     option_set_init(&cli.config_set, config_options, config_option_count, &cli.config);
@@ -175,5 +186,6 @@ int main(int argc, char **argv)
     option_set_release(&cli.config_set);
     log_close(&cli.log);
     free(cli.exe_dir);
+    free(cli.argv);
     return status;
 }

@@ -12,6 +12,7 @@
 #define WARM_LANGUAGE   "python" /* whose interpreter can be forked */
 #define WARM_MEMORY_MIN (512 * MIB)
 #define ROTATE_MS       (6 * 3600 * 1000ull)
+#define WARM_RETRY_MS   1000
 #define ENV_MAX_BYTES   (64 * KIB) /* a start carries GUEST_STRINGS_MAX, with the session's own */
 
 /* The runners of one look; recipes point into it. */
@@ -397,6 +398,21 @@ struct catalog_kind *catalog_find(const struct catalog *c, const char *word, str
     return NULL;
 }
 
+struct catalog_kind *catalog_next(const struct catalog *c, const struct catalog_kind *kind)
+{
+    const struct map_node *node = map_next(&c->by_id, kind ? &kind->by_id : NULL);
+    return node ? MAP_OF(node, struct catalog_kind, by_id) : NULL;
+}
+
+bool catalog_has_sessions(const struct catalog *c, const struct runner *runner)
+{
+    struct error ignored;
+    struct runner_kernel kernel = {0};
+    bool is_found = runner_find_kernel(&kernel, runner, c->order.recipes_dir, &ignored) == 0;
+    runner_kernel_release(&kernel);
+    return is_found;
+}
+
 static bool are_same(char *const *a, char *const *b)
 {
     while (*a && *b && strcmp(*a, *b) == 0)
@@ -467,6 +483,19 @@ int catalog_hold(struct catalog_kind *k, const struct resource_spec *over,
     return 0;
 }
 
+/* One that is started cold could never be forked, and nobody would know before. */
+static int check_forks(const struct catalog_kind *k, const struct catalog_kind *own,
+                       struct error *err)
+{
+    if (recipe_template(own->recipe)->forks == 0 || (k->pool && pool_zygote(k->pool)))
+        return 0;
+    error_set(err, ERROR_UNAVAILABLE, "the warm interpreter that forks are made of is not ready");
+    error_word(err, "warming_up");
+    error_hint(err, "try again in a moment");
+    err->retry_ms = WARM_RETRY_MS;
+    return -1;
+}
+
 int catalog_take(struct catalog_kind *k, const struct resource_spec *over, struct session **out,
                  struct catalog_kind **held, bool *is_parked, const struct session_events *events,
                  void *ctx, struct error *err)
@@ -477,10 +506,10 @@ int catalog_take(struct catalog_kind *k, const struct resource_spec *over, struc
     if (need_pool(k, err) < 0 || catalog_hold(k, over, &own, err) < 0)
         return -1;
     struct session_template *t = recipe_template(own->recipe);
-    int status;
-    if (own == k && k->pool) {
+    int status = check_forks(k, own, err);
+    if (status == 0 && own == k && k->pool) {
         status = pool_take(k->pool, out, is_parked, events, ctx, err);
-    } else {
+    } else if (status == 0) {
         *is_parked = false;
         t->zygote = k->pool ? pool_zygote(k->pool) : 0;
         status = session_open(out, k->catalog->order.loop, k->catalog->order.spawner, t, events,

@@ -55,6 +55,12 @@ void catalog_remove(struct catalog *catalog, const char *id); /* none is fine */
 struct catalog_kind *catalog_find(const struct catalog *catalog, const char *word,
                                   struct error *err);
 
+/* All of them, in no order: from NULL to NULL. */
+struct catalog_kind *catalog_next(const struct catalog *catalog, const struct catalog_kind *kind);
+
+/* Whether its language has sessions, or only single runs. */
+bool catalog_has_sessions(const struct catalog *catalog, const struct runner *runner);
+
 /* Whether one kernel of one image knows both languages, as Node's does. */
 bool catalog_is_same_kernel(const struct catalog *catalog, const struct runner *a,
                             const struct runner *b);

@@ -130,9 +130,11 @@ static struct checkpoint *find(const struct session *s, const char *id)
 static struct checkpoint *get(const struct session *s, const char *id, struct error *err)
 {
     struct checkpoint *c = find(s, id);
-    if (!c)
-        error_set(err, ERROR_NOT_FOUND, "there is no checkpoint '%.60s'", id);
-    return c;
+    if (c)
+        return c;
+    error_set(err, ERROR_NOT_FOUND, "there is no checkpoint '%.60s'", id);
+    error_word(err, "checkpoint_not_found");
+    return NULL;
 }
 
 const struct checkpoint_info *session_checkpoint_at(const struct session *s, size_t index)
@@ -332,12 +334,14 @@ static int read_pid(int32_t *out, const char *body, size_t len, struct error *er
 
 static void refuse(struct session *s, const struct error *why)
 {
-    struct error err;
+    struct error err = *why;
     const char *words = strstr(why->msg, ": "); /* the name of an exception says nothing here */
-    if (why->code == ERROR_INVALID)
+    if (why->code == ERROR_INVALID) {
         error_set(&err, ERROR_CONFLICT, "the session cannot be saved: %.300s",
                   words ? words + 2 : why->msg);
-    end_work(s, why->code == ERROR_INVALID ? &err : why);
+        error_word(&err, "checkpoint_refused");
+    }
+    end_work(s, &err);
 }
 
 static void on_copied(void *ctx, const char *body, size_t len, const struct error *err)
@@ -405,12 +409,15 @@ static int check_room(const struct session *s, struct error *err)
 {
     const struct session_template *t = s->template;
     size_t most = t->checkpoint_max ? t->checkpoint_max : SESSION_CHECKPOINTS_DEFAULT;
-    if (t->copier_fd < 0 || t->is_plain)
-        return error_set(err, ERROR_UNAVAILABLE,
-                         "the interpreter of this session cannot be saved, only that of python");
+    if (t->copier_fd < 0 || t->is_plain) {
+        error_set(err, ERROR_CONFLICT,
+                  "the interpreter of this session cannot be saved, only that of python");
+        return error_word(err, "checkpoint_unsupported");
+    }
     if (s->checkpoint_count < MIN(most, (size_t)SESSION_CHECKPOINTS_MAX))
         return 0;
     error_set(err, ERROR_LIMIT, "the session has %zu checkpoints already", s->checkpoint_count);
+    error_word(err, "too_many_checkpoints");
     return error_hint(err, "delete one of them");
 }
 
@@ -572,8 +579,7 @@ static int check_idle(const struct session *s, struct error *err)
     bool is_idle = s->info.state == SESSION_READY || s->info.state == SESSION_FAILED;
     if (is_idle && s->guest && s->is_sealed && !s->work.step)
         return 0;
-    error_set(err, ERROR_CONFLICT, "the session is %s", session_state_name(s->info.state));
-    return error_hint(err, "wait for what it does, or interrupt that");
+    return session_refuse(s, err);
 }
 
 int session_rollback(struct session *s, const char *checkpoint, session_checkpoint_fn fn, void *ctx,
@@ -584,8 +590,10 @@ int session_rollback(struct session *s, const char *checkpoint, session_checkpoi
     struct checkpoint *c = get(s, checkpoint, err);
     if (!c)
         return -1;
-    if (c->info.is_lost)
-        return error_set(err, ERROR_UNAVAILABLE, "the checkpoint is lost: its process has ended");
+    if (c->info.is_lost) {
+        error_set(err, ERROR_UNAVAILABLE, "the checkpoint is lost: its process has ended");
+        return error_word(err, "checkpoint_lost");
+    }
     begin_work(s, CHECKPOINT_WAIT_BACK, c, fn, ctx);
     session_enter(s, SESSION_CREATING);
     session_set_timer(s, ROLLBACK_MS, on_rollback_late);

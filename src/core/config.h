@@ -14,6 +14,7 @@
 #define CONFIG_GROUP_LIMITS   "Limits" /* headings in help */
 #define CONFIG_GROUP_CEILINGS "Ceilings of a server"
 #define CONFIG_GROUP_SERVER   "Server"
+#define CONFIG_GROUP_CLIENT   "Server to talk to"
 #define CONFIG_GROUP_GLOBAL   "Global options"
 #define CONFIG_GROUP_ALL      "" /* of a command whose help shows all of them */
 
@@ -44,7 +45,9 @@ struct config {
     char *token;  /* NULL, as the next two: made at the first start and kept */
     char *internal_token;
     char *file_secret;
-    char *public_url; /* NULL: from the address */
+    bool trust_loopback;
+    uint64_t key_rate; /* requests a minute; 0: no limit */
+    char *public_url;  /* NULL: from the address */
     char *database_url;
     unsigned sync;           /* enum store_sync */
     uint64_t max_sessions;   /* 0: what the machine can carry */
@@ -57,6 +60,11 @@ struct config {
     char *tls_cert;
     char *tls_key;
     char *user; /* NULL: see cmd_serve.c */
+
+    /* a server to talk to, with `token` */
+    char *server;    /* its address */
+    char *server_ca; /* NULL: those that the system trusts */
+    uint64_t server_timeout_ms;
 
     uint64_t max_sandboxes; /* 0: what the machine can carry */
 

@@ -181,13 +181,15 @@ struct heir *family_find_heir(struct session *s, struct error *err)
 {
     struct family *f = &s->family;
     if (s->template->forks == 0) {
-        error_set(err, ERROR_UNAVAILABLE, "the session was not opened as one that can be forked");
+        error_set(err, ERROR_CONFLICT, "the session was not opened as one that can be forked");
+        error_word(err, "fork_unsupported");
         error_hint(err, "say how many forks it can have when it is opened, with --forks; only "
                         "python sessions can have any");
         return NULL;
     }
     if (f->count == 0) {
-        error_set(err, ERROR_UNAVAILABLE, "the session is a fork, and cannot be forked again");
+        error_set(err, ERROR_CONFLICT, "the session is a fork, and cannot be forked again");
+        error_word(err, "fork_unsupported");
         error_hint(err, "fork the session that it comes from once more");
         return NULL;
     }
@@ -195,8 +197,7 @@ struct heir *family_find_heir(struct session *s, struct error *err)
         if (f->heirs[i].is_sealed)
             return &f->heirs[i];
     }
-    error_set(err, f->why_none ? ERROR_UNAVAILABLE : ERROR_LIMIT,
-              "the session cannot be forked: %s",
+    error_set(err, f->why_none ? ERROR_CONFLICT : ERROR_LIMIT, "the session cannot be forked: %s",
               f->why_none ? f->why_none : "all its forks have been made");
     error_hint(err,
                f->why_none ? "open a new session, and fork it before a reset or a rollback"

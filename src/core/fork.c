@@ -133,6 +133,10 @@ static void on_parent_answer(void *ctx, const char *body, size_t len, const stru
     error_set(&local, ERROR_UNAVAILABLE, "the interpreter did not stand still");
     if (err)
         local = *err;
+    if (local.code == ERROR_INVALID) { /* the interpreter's own reason */
+        local.code = ERROR_CONFLICT;
+        error_word(&local, "fork_refused");
+    }
     if (local.hint[0] == '\0')
         error_hint(&local, "end the threads and processes that the code has started, close shared "
                            "memory and files without a name, and fork again");
@@ -376,12 +380,12 @@ int session_fork(struct session *parent, struct session **out, const struct sess
     struct heir *h = family_find_heir(parent, err);
     if (!h)
         return -1;
-    if (parent->family.is_packing)
-        return error_set(err, ERROR_CONFLICT, "files are still being copied for another fork");
-    if (parent->info.state != SESSION_READY || parent->work.step) {
-        error_set(err, ERROR_CONFLICT, "the session is %s", session_state_name(parent->info.state));
-        return error_hint(err, "wait for what it does, or interrupt that");
+    if (parent->family.is_packing) {
+        error_set(err, ERROR_CONFLICT, "files are still being copied for another fork");
+        return error_word(err, "session_busy");
     }
+    if (parent->info.state != SESSION_READY || parent->work.step)
+        return session_refuse(parent, err);
     struct session *child =
         session_new(parent->loop, parent->spawner, parent->template, events, ctx);
     if (id_make(ID_SESSION, child->info.id, err) < 0 || begin(parent, child, err) < 0) {

@@ -119,7 +119,7 @@ void plane_on_event(struct plane *p, const struct spawn_message *m)
     MAP_EACH(&p->sessions, node)
     {
         struct live *l = MAP_OF(node, struct live, by_id);
-        if (l->session && (!m || session_sandbox(l->session) == m->sandbox))
+        if (l->session) /* which has sandboxes for its forks, too */
             session_on_event(l->session, m);
     }
     MAP_EACH(&p->jobs, job_node)
@@ -147,24 +147,41 @@ void plane_get_info(const struct plane *p, struct plane_info *out)
     }
 }
 
-bool plane_view(const struct plane *p, size_t index, struct plane_session_view *out)
+static void view_of(const struct live *l, struct plane_session_view *out)
 {
-    size_t at = 0;
-    MAP_EACH(&p->sessions, node)
-    {
+    *out = (struct plane_session_view){
+        .id = l->id,
+        .owner = l->owner,
+        .template_name = catalog_spec(l->kind)->name,
+        .language = catalog_spec(l->kind)->language,
+        .info = session_info(l->session),
+        .sandbox = session_sandbox(l->session),
+        .limits = catalog_limits(l->kind),
+        .tail = l->tail,
+    };
+}
+
+bool plane_view(const struct plane *p, const char *after, struct plane_session_view *out)
+{
+    const struct map_node *node = after ? map_find(&p->sessions, after) : NULL;
+    if (after && !node)
+        return false;
+    while ((node = map_next(&p->sessions, node))) {
         const struct live *l = MAP_OF(node, struct live, by_id);
-        if (!l->session || at++ < index)
+        if (!l->session)
             continue;
-        *out = (struct plane_session_view){
-            .id = l->id,
-            .owner = l->owner,
-            .template_name = catalog_spec(l->kind)->name,
-            .language = catalog_spec(l->kind)->language,
-            .info = session_info(l->session),
-            .sandbox = session_sandbox(l->session),
-            .limits = catalog_limits(l->kind),
-        };
+        view_of(l, out);
         return true;
     }
     return false;
+}
+
+bool plane_find_view(const struct plane *p, const char *id, struct plane_session_view *out)
+{
+    const struct map_node *node = map_find(&p->sessions, id);
+    const struct live *l = node ? MAP_OF(node, struct live, by_id) : NULL;
+    if (!l || !l->session)
+        return false;
+    view_of(l, out);
+    return true;
 }

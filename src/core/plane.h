@@ -15,6 +15,7 @@
 #include "store/store.h"
 
 struct plane;
+struct tail;
 
 /* Borrowed as long as the plane lives. */
 struct plane_order {
@@ -99,8 +100,12 @@ struct session *plane_use(struct plane *plane, const struct plane_caller *who, c
 const char *plane_session_id(struct plane *plane, const struct plane_caller *who,
                              const char *word); /* of a live one; or NULL */
 
-void plane_fork(struct plane *plane, const struct plane_caller *who, const char *word,
-                const char *name, plane_fn fn, void *ctx);
+/* What plane_use() was for is over, and the session is free again: what waits for it begins. */
+void plane_go_on(struct plane *plane, const char *id);
+
+/* `id` is the one that the fork is to have; NULL: any. */
+void plane_fork(struct plane *plane, const struct plane_caller *who, const char *id,
+                const char *word, const char *name, plane_fn fn, void *ctx);
 
 /* --- executions ------------------------------------------------------------------------------- */
 
@@ -139,18 +144,29 @@ struct plane_info {
 };
 void plane_get_info(const struct plane *plane, struct plane_info *out);
 
-/* What happens here, for metrics; called with borrowed data. */
+struct plane_ending {
+    const char *id, *owner;
+    const char *session_id; /* NULL: stateless */
+    const struct execution *execution;
+};
+
+/* What happens here, for metrics and logs; called with borrowed data. */
 struct plane_events {
     void (*created)(void *ctx, double ms, bool is_pooled);
-    void (*ended)(void *ctx, const struct execution *e, bool is_stateless);
+    void (*ended)(void *ctx, const struct plane_ending *ending);
 };
 void plane_watch(struct plane *plane, const struct plane_events *events, void *ctx);
 
-/* Live ones, in no order: index from 0, false past the last. For operators' views. */
+/* For operators' views. */
 struct plane_session_view {
     const char *id, *owner, *template_name, *language;
     const struct session_info *info;
     uint64_t sandbox;
     const struct spawn_limits *limits;
+    const struct tail *tail; /* of what it printed; NULL: nothing yet */
 };
-bool plane_view(const struct plane *plane, size_t index, struct plane_session_view *out);
+
+/* Live ones with a sandbox, in no order: the one behind `after`, which was told before and still
+ * lives (NULL: the first). False: there are no more. */
+bool plane_view(const struct plane *plane, const char *after, struct plane_session_view *out);
+bool plane_find_view(const struct plane *plane, const char *id, struct plane_session_view *out);

@@ -16,6 +16,7 @@
 #include "codec/base64.h"
 #include "core/execution_json.h"
 #include "core/plane_inside.h"
+#include "core/tail.h"
 
 #define YOUNG_MS     20          /* after which it is written down that it runs */
 #define AGAIN_MS     1000        /* after which a write that failed is tried again */
@@ -372,6 +373,11 @@ static void on_output(void *ctx, enum execution_stream stream, const void *data,
     const struct job *j = ctx;
     if (j->journal)
         journal_add(j->journal, kinds[stream], data, len);
+    if (!j->live)
+        return;
+    if (!j->live->tail)
+        j->live->tail = tail_new(TAIL_MAX_BYTES);
+    tail_add(j->live->tail, stream, data, len, clock_wall_ns());
 }
 
 static void on_result(void *ctx, const struct result *result)
@@ -475,13 +481,21 @@ static void set_document(struct job *j, const struct execution *e)
     j->ended_ns = e->ended_ns ? e->ended_ns : clock_wall_ns();
 }
 
+static void tell_end(const struct job *j, const struct execution *e)
+{
+    const struct plane *p = j->plane;
+    const struct plane_ending ending = {
+        .id = j->id, .owner = j->owner, .session_id = j->session_id, .execution = e};
+    p->events->ended(p->events_ctx, &ending);
+}
+
 /* Every ending. */
 static void end(struct job *j, const struct execution *e)
 {
     struct plane *p = j->plane;
     set_document(j, e);
     if (p->events)
-        p->events->ended(p->events_ctx, e, !j->session_id);
+        tell_end(j, e);
     if (j->is_dropped) { /* it could not be written that it began: nobody knows it */
         j->is_told = true;
         finish(j);

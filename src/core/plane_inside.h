@@ -29,6 +29,7 @@ struct live {
     char **env;              /* NAME=VALUE */
     struct session *session; /* NULL: its sandbox is gone */
     struct catalog_kind *kind;
+    struct tail *tail; /* NULL: it has printed nothing */
     uint64_t idle_ms;
     int64_t created_ns, last_used_ns, expires_ns, ended_ns; /* wall clock */
     int64_t began_ns, used_ns;                              /* monotonic */

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "core/plane_inside.h"
+#include "core/tail.h"
 
 #define NS_PER_MS 1000000ll
 
@@ -181,6 +182,13 @@ struct session *plane_use(struct plane *p, const struct plane_caller *who, const
     return l ? l->session : NULL;
 }
 
+void plane_go_on(struct plane *p, const char *id)
+{
+    struct map_node *node = map_find(&p->sessions, id);
+    if (node)
+        job_next(MAP_OF(node, struct live, by_id));
+}
+
 const char *plane_session_id(struct plane *p, const struct plane_caller *who, const char *word)
 {
     const struct live *l = live_find(p, who, word);
@@ -223,6 +231,7 @@ void live_forget(struct live *l)
     free(l->name);
     free(l->owner);
     free(l->problem);
+    tail_free(l->tail);
     free(l);
 }
 
@@ -564,14 +573,14 @@ void plane_create(struct plane *p, const struct plane_caller *who, const char *w
         on_ready(l);
 }
 
-void plane_fork(struct plane *p, const struct plane_caller *who, const char *word, const char *name,
-                plane_fn fn, void *ctx)
+void plane_fork(struct plane *p, const struct plane_caller *who, const char *wanted,
+                const char *word, const char *name, plane_fn fn, void *ctx)
 {
     struct error err;
     char id[ID_BYTES];
     struct live *parent = find_usable(p, who, word, &err);
     const struct plane_caller owner = {.owner = parent ? parent->owner : ""};
-    if (!parent || check_name(p, &owner, name, &err) < 0 || id_make(ID_SESSION, id, &err) < 0) {
+    if (!parent || check_name(p, &owner, name, &err) < 0 || make_id(id, wanted, &err) < 0) {
         plane_fail(fn, ctx, &err);
         return;
     }
@@ -589,6 +598,7 @@ void plane_fork(struct plane *p, const struct plane_caller *who, const char *wor
     for (size_t i = 0; i < count; i++)
         l->env[i] = xstrdup(parent->env[i]);
     l->facts = json_deep_copy(parent->facts);
+    json_object_set_new(json_object_get(l->facts, "resources"), "forks", json_integer(0));
     l->metadata = xstrdup(parent->metadata);
     l->idle_ms = parent->idle_ms;
     l->expires_ns = parent->expires_ns;
@@ -825,6 +835,7 @@ void live_sweep(struct live *l, int64_t now, int64_t wall)
 {
     if (!l->is_known || l->is_writing)
         return;
+    job_next(l); /* a session is free again after a fork of it without anybody being told */
     if (!l->session)
         write_end(l);
     else if (l->is_ending)

@@ -64,6 +64,23 @@ void session_tell(struct session *s)
     s->events->changed(s->ctx, s);
 }
 
+int session_refuse(const struct session *s, struct error *err)
+{
+    static const char *const words[] = {
+        [SESSION_CREATING] = "session_busy",
+        [SESSION_READY] = "session_busy",
+        [SESSION_BUSY] = "session_busy",
+        [SESSION_FAILED] = "session_failed",
+        [SESSION_TERMINATING] = "session_terminating",
+        [SESSION_TERMINATED] = "session_terminated",
+    };
+    error_set(err, ERROR_CONFLICT, "the session is %s", session_state_name(s->info.state));
+    error_word(err, words[s->info.state]);
+    if (s->info.state == SESSION_FAILED)
+        return error_hint(err, "reset it, which starts a new interpreter");
+    return error_hint(err, "wait for what it does, or interrupt that");
+}
+
 /* The interpreter is gone; the workspace is not, as long as there is a sandbox. */
 void session_fail(struct session *s, const struct error *err)
 {

@@ -205,6 +205,7 @@ void session_on_kernel_exit(struct session *s, const struct guest_message *m); /
 /* --- session_cells.c -------------------------------------------------------------------------- */
 
 void session_begin_next(struct session *s);
+int session_refuse(const struct session *s, struct error *err); /* -1: it is not in the state */
 MUST_CHECK int session_resume_cell(struct session *s, const struct cell_request *request,
                                    const struct cell_record *record, const int *output,
                                    const struct execution_events *events, void *ctx,

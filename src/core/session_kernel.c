@@ -196,8 +196,7 @@ void session_on_kernel_exit(struct session *s, const struct guest_message *m)
 int session_reset(struct session *s, struct error *err)
 {
     if (session_is_ending(s) || !s->guest || s->is_creating || s->work.step || s->fork.step)
-        return error_set(err, ERROR_CONFLICT, "the session is %s",
-                         session_state_name(s->info.state));
+        return session_refuse(s, err);
     s->wants_reset = true;
     s->start_ns = clock_now_ns();
     if (s->cell) {

@@ -58,7 +58,9 @@ static void take_refusal(struct question *q, const struct frame_message *m)
         value = json_object();
     const char *name = json_string_value(json_object_get(value, "name"));
     const char *text = json_string_value(json_object_get(value, "value"));
-    bool is_unknown = name && strcmp(name, "NameError") == 0;
+    /* as python and bash, and as Node calls it */
+    bool is_unknown =
+        name && (strcmp(name, "NameError") == 0 || strcmp(name, "ReferenceError") == 0);
     error_set(&q->error, is_unknown ? ERROR_NOT_FOUND : ERROR_INVALID, "%.60s: %.300s",
               name ? name : "error", text ? text : "");
 }
@@ -91,8 +93,7 @@ static int ask(struct session *s, enum kernel_frame_type question, const void *b
                const int *fds, size_t fd_count, session_answer_fn fn, void *ctx, struct error *err)
 {
     if (s->info.state != SESSION_READY)
-        return error_set(err, ERROR_CONFLICT, "the session is %s",
-                         session_state_name(s->info.state));
+        return session_refuse(s, err);
     if (kernel_send(s->kernel, question, ++s->generation, body, len, fds, fd_count, err) < 0)
         return -1;
     s->question = (struct question){.fn = fn, .ctx = ctx};

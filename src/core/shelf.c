@@ -42,13 +42,25 @@ void shelf_free(struct shelf *s)
     free(s);
 }
 
+/* An alias is kept as the language that it means now. */
+static json_t *write_spec(const struct shelf *s, const struct template_spec *spec)
+{
+    struct error ignored;
+    json_t *document = params_json(spec, &template_table);
+    const struct runner *r =
+        runner_find(catalog_runners(s->order.catalog), spec->language, &ignored);
+    if (r)
+        json_object_set_new(document, "language", json_string(r->language));
+    return document;
+}
+
 static struct errand *new_errand(struct shelf *s, const struct template_spec *spec, shelf_fn fn,
                                  void *ctx)
 {
     struct errand *e = xcalloc(1, sizeof(*e));
     *e = (struct errand){.shelf = s, .fn = fn, .ctx = ctx};
     if (spec) {
-        e->spec = params_json(spec, &template_table);
+        e->spec = write_spec(s, spec);
         e->name = xstrdup(spec->name);
     }
     return e;
@@ -78,7 +90,7 @@ static int read_spec(struct template_spec *out, const struct store_template *t, 
     scoped_json json_t *doc = NULL;
     if (parse_doc(&doc, t, err) == 0 && params_read(out, &template_table, doc, err) == 0)
         return 0;
-    *out = (struct template_spec){.name = xstrdup(t->name)};
+    *out = (struct template_spec){.name = xstrdup(t->name), .language = xstrdup("")};
     return -1;
 }
 

@@ -11,6 +11,7 @@
 #include "api/auth.h"
 #include "base/log.h"
 #include "core/capacity.h"
+#include "core/node.h"
 #include "core/server_config.h"
 #include "core/shelf.h"
 #include "coved/upkeep.h"
@@ -51,6 +52,7 @@ struct coved {
     struct plane *plane;
     struct shelf *shelf;
     struct auth *auth;
+    struct node *beats;
     struct upkeep *upkeep;
     struct api_table *table;
     struct api api;

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "api/observe.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "core/tier.h"
@@ -29,25 +30,11 @@ static int fail(struct coved *c, const struct error *err)
 
 /* --- clients ---------------------------------------------------------------------------------- */
 
-/* A server's own faults are worth a warning; the rest is for who wants to see it. */
-static void on_request_end(const struct http_record *record, void *ctx)
-{
-    const struct api_server *server = ctx;
-    struct log log = *server->api->log;
-    log.request_id = record->id;
-    LOG_AT(&log, record->status >= 500 ? LOG_LEVEL_WARN : LOG_LEVEL_DEBUG, "request",
-           LOG_STR("method", record->method < METHOD_COUNT ? method_name(record->method) : NULL),
-           LOG_STR("route", record->route ? record->route->pattern : NULL),
-           LOG_INT("status", record->status), LOG_STR("peer", record->peer),
-           LOG_INT("us", record->duration_ns / 1000), LOG_U64("in", record->bytes_in),
-           LOG_U64("out", record->bytes_out));
-}
-
 static int open_http(struct coved *c, struct error *err)
 {
     struct http_server_config config = {.ctx = &c->server,
                                         .authorize = auth_authorize,
-                                        .on_end = on_request_end,
+                                        .on_end = observe_request,
                                         .connection_max = CONNECTIONS_MAX};
     c->table = api_table_new();
     c->server = (struct api_server){.api = &c->api, .table = c->table};
@@ -56,7 +43,10 @@ static int open_http(struct coved *c, struct error *err)
     /* All who come from this machine have one address, so that would be a limit for all of them. */
     if (c->listen.is_loopback)
         config.connection_peer_max = CONNECTIONS_MAX;
-    return http_server_open(&c->http, c->loop, &config, err);
+    if (http_server_open(&c->http, c->loop, &config, err) < 0)
+        return -1;
+    c->api.server = c->http;
+    return 0;
 }
 
 static int listen_there(struct coved *c, struct error *err)
@@ -90,14 +80,18 @@ static void on_node_lost(void *ctx)
 
 static void begin_upkeep(struct coved *c)
 {
-    const struct upkeep_order order = {.loop = c->loop,
-                                       .store = c->store,
-                                       .log = &c->log,
-                                       .node = c->node,
-                                       .epoch = c->api.epoch,
-                                       .retention_ms = c->config.retention_ms,
-                                       .lost = on_node_lost,
-                                       .ctx = c};
+    const struct node_order node = {.loop = c->loop,
+                                    .store = c->store,
+                                    .plane = c->plane,
+                                    .capacity = c->capacity,
+                                    .log = &c->log,
+                                    .id = c->node,
+                                    .epoch = c->api.epoch,
+                                    .replaced = on_node_lost,
+                                    .ctx = c};
+    const struct upkeep_order order = {
+        .loop = c->loop, .store = c->store, .log = &c->log, .retention_ms = c->config.retention_ms};
+    c->beats = node_new(&node);
     c->upkeep = upkeep_new(&order);
 }
 
@@ -177,6 +171,7 @@ static void on_keys(void *ctx, const struct error *err)
         return;
     }
     c->api.plane = c->plane;
+    plane_watch(c->plane, &observe_plane, &c->api);
     plane_recover(c->plane, on_recovered, c);
 }
 
@@ -186,7 +181,9 @@ static void on_templates(void *ctx, const struct error *err)
     const struct auth_order order = {.store = c->store,
                                      .log = &c->log,
                                      .token = c->config.token,
-                                     .internal_token = c->config.internal_token};
+                                     .internal_token = c->config.internal_token,
+                                     .trusts_loopback = c->config.trust_loopback,
+                                     .keys = {.per_minute = c->config.key_rate}};
     struct error local;
     if (c->is_stopping)
         return;
@@ -308,6 +305,7 @@ static int watch_signals(struct coved *c, struct error *err)
 int start_begin(struct coved *c)
 {
     struct error err;
+    c->api.metrics = observe_metrics();
     if (prepare_paths(c, &err) < 0 || prepare_confinement(c, &err) < 0 ||
         prepare_secrets(c, &err) < 0 || loop_open(&c->loop, &err) < 0 ||
         watch_signals(c, &err) < 0 ||
@@ -316,6 +314,8 @@ int start_begin(struct coved *c)
     c->api = (struct api){.loop = c->loop,
                           .log = &c->log,
                           .spawner = c->spawner,
+                          .metrics = c->api.metrics,
+                          .data_dir = c->dir,
                           .node = c->node,
                           .started_ns = c->started_ns};
     return 0;

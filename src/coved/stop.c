@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
+#include "api/metrics.h"
 #include "base/memory.h"
 #include "coved/coved.h"
 
@@ -28,6 +29,7 @@ void stop_begin(struct coved *c)
         return;
     }
     c->is_stopping = true;
+    c->api.is_draining = true;
     log_info(&c->log, "stopping", LOG_U64("connections", http_server_counts(c->http).connections));
     http_server_drain(c->http, DRAIN_MS, on_drained, c);
 }
@@ -40,6 +42,7 @@ void stop_release(struct coved *c)
             loop_signal_free(c->signals[i]);
     }
     http_server_free(c->http);
+    node_free(c->beats);
     upkeep_stop(c->upkeep);
     if (c->plane)
         plane_flush(c->plane);
@@ -55,6 +58,7 @@ void stop_release(struct coved *c)
     auth_free(c->auth);
     shelf_free(c->shelf);
     api_table_free(c->table);
+    metrics_free(c->api.metrics);
     tls_free(c->tls);
     if (c->loop)
         loop_free(c->loop);

@@ -8,15 +8,14 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
-#define BEAT_MS      5000
-#define RETAIN_BEATS 60  /* between two looks at what is over */
-#define RETAIN_STEP  200 /* records of each kind in one transaction */
-#define NS_PER_MS    1000000ll
+#define FIRST_MS    5000   /* not while the server begins */
+#define RETAIN_MS   300000 /* between two looks at what is over */
+#define RETAIN_STEP 200    /* records of each kind in one transaction */
+#define NS_PER_MS   1000000ll
 
 struct upkeep {
     struct upkeep_order order;
     struct loop_timer *timer;
-    unsigned beats;
 };
 
 static void retain(struct upkeep *u);
@@ -41,30 +40,19 @@ static void retain(struct upkeep *u)
     store_retain(u->order.store, &step, on_retained, u);
 }
 
-static void on_beaten(void *ctx, const struct store_answer *answer)
-{
-    struct upkeep *u = ctx;
-    if (answer->err && answer->err->code == ERROR_CONFLICT && u->timer)
-        u->order.lost(u->order.ctx);
-}
-
 static void on_time(void *ctx)
 {
     struct upkeep *u = ctx;
-    const struct store_node node = {
-        .id = u->order.node, .epoch = u->order.epoch, .heartbeat_ns = clock_wall_ns()};
     loop_timer_free(u->timer);
-    u->timer = loop_timer_new(u->order.loop, BEAT_MS, on_time, u);
-    store_beat_node(u->order.store, &node, on_beaten, u);
-    if (u->beats++ % RETAIN_BEATS == 0)
-        retain(u);
+    u->timer = loop_timer_new(u->order.loop, RETAIN_MS, on_time, u);
+    retain(u);
 }
 
 struct upkeep *upkeep_new(const struct upkeep_order *order)
 {
     struct upkeep *u = xcalloc(1, sizeof(*u));
     u->order = *order;
-    u->timer = loop_timer_new(order->loop, BEAT_MS, on_time, u);
+    u->timer = loop_timer_new(order->loop, FIRST_MS, on_time, u);
     return u;
 }
 

@@ -1,5 +1,4 @@
-/* upkeep.h - what a server does now and then: its heartbeat, and forgetting what is over for long
- */
+/* upkeep.h - what a server does now and then: forgetting what is over for long */
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
@@ -15,11 +14,7 @@ struct upkeep_order {
     struct loop *loop;
     struct store *store;
     const struct log *log;
-    const char *node;
-    uint64_t epoch;
     uint64_t retention_ms;
-    void (*lost)(void *ctx); /* another server has begun under this node's name */
-    void *ctx;
 };
 
 struct upkeep *upkeep_new(const struct upkeep_order *order);

@@ -136,7 +136,8 @@ def public_build():
     folder = pathlib.Path(tempfile.mkdtemp(prefix="cove-test-"))
     folder.chmod(0o755)
     (folder / "bin").mkdir()
-    for name in ("cove", "cove-spawner", "coved", "cove-init", "cove_zygote.so", "zygote.py", "cove_checkpoint.so"):
+    for name in ("cove", "cove-client", "cove-spawner", "coved", "cove-init", "cove_zygote.so", "zygote.py",
+                 "cove_checkpoint.so"):
         if (BUILD / name).exists():  # the zygote is not in every build
             shutil.copy(BUILD / name, folder / "bin" / name)
     shutil.copytree(ROOT / "images", folder / "images")  # for the kernels

@@ -343,8 +343,8 @@ static const struct shown_case shown_cases[] = {
      REALM ", error=\"invalid_request\""},
     {"an empty key is refused", "X-API-Key:\r\n", 401, "cannot be a token",
      REALM ", error=\"invalid_request\""},
-    {"two words are refused", BEARER TOKEN " x\r\n", 401, "cannot be a token",
-     REALM ", error=\"invalid_request\""},
+    {"another word behind it is refused", BEARER TOKEN " x\r\n", 401, "not valid here",
+     REALM ", error=\"invalid_token\""},
     {"a tab is refused", BEARER "\t" TOKEN "\r\n", 401, "cannot be a token",
      REALM ", error=\"invalid_request\""},
     {"both headers are refused", BEARER TOKEN "\r\nX-API-Key: " TOKEN "\r\n", 401,
@@ -451,7 +451,9 @@ static void test_who(void **state)
     struct house h;
     open_house(&h);
     const struct api_key key = put_key(&h, (struct store_key){.scopes = "execute,files"}),
-                         admin = put_key(&h, (struct store_key){.scopes = "admin"});
+                         admin = put_key(&h, (struct store_key){.scopes = "admin"}),
+                         revoked =
+                             put_key(&h, (struct store_key){.scopes = "admin", .revoked_ns = 1});
     load(&h, &usual);
     get(&h, "/any", TOKEN);
     assert_who(&h, "", true, "admin");
@@ -461,8 +463,29 @@ static void test_who(void **state)
     assert_who(&h, key.id, false, "execute,files");
     get(&h, "/any", admin.text);
     assert_who(&h, admin.id, true, "admin");
-    get(&h, "/open", TOKEN);
+    get(&h, "/open", TOKEN); /* open, but who has a secret is known */
+    assert_who(&h, "", true, "admin");
+    get(&h, "/open", key.text);
+    assert_who(&h, key.id, false, "execute,files");
+    get(&h, "/open", "wrong");
     assert_who(&h, "", false, "");
+    get(&h, "/open", revoked.text);
+    assert_who(&h, "", false, "");
+    get(&h, "/open", NULL);
+    assert_who(&h, "", false, "");
+    close_house(&h);
+}
+
+/* Some choose a sentence. */
+static void test_words(void **state)
+{
+    (void)state;
+    struct house h;
+    open_house(&h);
+    load(&h, &(struct auth_order){.token = "several words, ~ and !"});
+    assert_int_equal(get(&h, "/any", "several words, ~ and !"), 200);
+    assert_int_equal(get(&h, "/any", "several  words, ~ and !"), 401);
+    assert_int_equal(get(&h, "/any", "several"), 401);
     close_house(&h);
 }
 
@@ -585,7 +608,8 @@ struct token_case {
 
 static const struct token_case token_cases[] = {
     {"an empty token is refused", "", INTERNAL, "token: must have"},
-    {"a token with a blank is refused", "two words", NULL, "token: must have"},
+    {"one that begins with a blank is refused", " token", NULL, "token: must have"},
+    {"one that ends with one is refused", "token ", NULL, "token: must have"},
     {"one with a line end is refused", "token\n", NULL, "token: must have"},
     {"one that is no ASCII is refused", "t\xc3\xbcr", NULL, "token: must have"},
     {"an empty internal one is refused", TOKEN, "", "internal token: must have"},
@@ -751,6 +775,25 @@ static void test_short_token(void **state)
     assert_int_equal(get(&h, "/any", SHORT), 200);
     scoped_free char *log = read_log(&h);
     assert_non_null(strstr(log, "short enough to be guessed"));
+    close_house(&h);
+}
+
+/* Nor does an open door tell, which knows who has the right one. */
+static void test_open_guesses(void **state)
+{
+    (void)state;
+    struct house h;
+    struct auth_order order = {.token = SHORT, .failures = {.per_minute = 6, .burst = 3}};
+    open_house(&h);
+    load(&h, &order);
+    for (int i = 0; i < 3; i++) {
+        get(&h, "/open", SHORT);
+        assert_who(&h, "", true, "admin");
+        get(&h, "/open", "wrong");
+        assert_who(&h, "", false, "");
+    }
+    get(&h, "/open", SHORT);
+    assert_who(&h, "", false, "");
     close_house(&h);
 }
 
@@ -1062,6 +1105,47 @@ static void test_revoke(void **state)
     close_house(&h);
 }
 
+struct watcher {
+    struct auth_watch *watch, *other;
+    int told;
+};
+
+static void on_told(void *ctx)
+{
+    struct watcher *w = ctx;
+    w->told++;
+    auth_watch_free(take_ptr(&w->watch));
+    auth_watch_free(take_ptr(&w->other));
+}
+
+/* What is open for a key is told when that key is revoked, once; each may end itself and others. */
+static void test_watch(void **state)
+{
+    (void)state;
+    struct house h;
+    open_house(&h);
+    const struct api_key key = put_key(&h, (struct store_key){.scopes = "execute"}),
+                         other = put_key(&h, (struct store_key){.scopes = "execute"});
+    load(&h, &usual);
+    struct auth *a = h.api.auth;
+    struct watcher of[5] = {0};
+    for (size_t i = 0; i < 4; i++)
+        assert_non_null(of[i].watch = auth_watch_new(a, key.id, on_told, &of[i]));
+    assert_non_null(of[4].watch = auth_watch_new(a, other.id, on_told, &of[4]));
+    assert_null(auth_watch_new(a, "", on_told, NULL));
+    auth_watch_free(take_ptr(&of[1].watch));
+    of[3].other = take_ptr(&of[2].watch); /* the one that is told first ends another */
+    scoped_free char *line = xasprintf("DELETE " KEYS "/%s", key.id);
+    assert_int_equal(request(&h, line, TOKEN, NULL), 200);
+    assert_int_equal(request(&h, line, TOKEN, NULL), 200);
+    const int told[] = {1, 0, 0, 1, 0};
+    for (size_t i = 0; i < ARRAY_LEN(told); i++)
+        assert_int_equal(of[i].told, told[i]);
+    auth_watch_free(of[4].watch);
+    auth_watch_free(NULL);
+    close_house(&h);
+}
+
 /* Looks into every file of the store. */
 static bool store_has(const struct house *h, const char *text)
 {
@@ -1177,6 +1261,7 @@ int main(void)
     check_one(&check, "a token has 512 characters at most", test_long);
     check_rows(&check, door_cases, test_door);
     check_one(&check, "handlers learn who it is", test_who);
+    check_one(&check, "a token may have several words", test_words);
     check_one(&check, "without tokens there are only keys", test_no_tokens);
     check_one(&check, "scopes that nobody knows give nothing", test_strange_scopes);
     check_one(&check, "keys expire and are revoked", test_over);
@@ -1188,6 +1273,7 @@ int main(void)
     check_one(&check, "keys without a rate have the usual one", test_usual_rate);
     check_one(&check, "guesses are counted for each address", test_guesses);
     check_one(&check, "a short token cannot be guessed quickly", test_short_token);
+    check_one(&check, "nor at an open door", test_open_guesses);
     check_one(&check, "refusals are logged, not endlessly", test_log);
     check_one(&check, "the store learns once a minute that a key is used", test_last_used);
     check_one(&check, "a key that is made opens at once", test_make);
@@ -1197,6 +1283,7 @@ int main(void)
     check_one(&check, "keys are listed in pages, newest first", test_list);
     check_one(&check, "one key is read by its id", test_get);
     check_one(&check, "a key is revoked for good", test_revoke);
+    check_one(&check, "streams are told when their key is revoked", test_watch);
     check_one(&check, "an Idempotency-Key gives one key, whose text is nowhere", test_idempotency);
     check_one(&check, "what a dead process began is gone on with", test_again);
     check_one(&check, "there are not too many keys", test_room);

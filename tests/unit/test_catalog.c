@@ -125,9 +125,11 @@ int __wrap_pool_take(struct pool *p, struct session **out, bool *is_parked,
     return 0;
 }
 
+static bool is_cold; /* the warm interpreter is not there yet */
+
 uint64_t __wrap_pool_zygote(const struct pool *p)
 {
-    return p->is_warm ? 77 : 0;
+    return p->is_warm && !is_cold ? 77 : 0;
 }
 
 void __wrap_pool_get_info(const struct pool *p, struct pool_info *out)
@@ -338,6 +340,39 @@ static void test_full(void **state)
     catalog_free(c);
 }
 
+/* A session that was started cold could not be forked. */
+static void test_forks(void **state)
+{
+    (void)state;
+    struct catalog *c = open_catalog();
+    struct error err;
+    static const struct session_events nothing;
+    const struct resource_spec forks = {.forks = 2};
+    struct session *session;
+    struct catalog_kind *held;
+    bool is_parked;
+    must_put(c, "tpl_1", "{\"name\": \"a\", \"language\": \"python\"}");
+    must_put(c, "tpl_2",
+             "{\"name\": \"b\", \"language\": \"python\", \"resources\": {\"forks\": 1}}");
+    const struct {
+        const char *word;
+        const struct resource_spec *over;
+    } rows[] = {{"a", &forks}, {"b", NULL}};
+    is_cold = true;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct catalog_kind *k = catalog_find(c, rows[i].word, &err);
+        assert_int_equal(
+            catalog_take(k, rows[i].over, &session, &held, &is_parked, &nothing, NULL, &err), -1);
+        assert_string_equal(err.word, "warming_up");
+        assert_true(err.retry_ms > 0);
+    }
+    catalog_let_go(take(catalog_find(c, "a", &err), NULL)); /* others do not wait */
+    is_cold = false;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        catalog_let_go(take(catalog_find(c, rows[i].word, &err), rows[i].over));
+    catalog_free(c);
+}
+
 static void test_look(void **state)
 {
     (void)state;
@@ -431,6 +466,7 @@ int main(void)
     check_one(&check, "a close waits for every pool", test_close);
     check_one(&check, "pools are filled when it starts", test_start);
     check_one(&check, "no room leaves nothing", test_full);
+    check_one(&check, "sessions with forks wait for the warm interpreter", test_forks);
     check_one(&check, "another look at the images", test_look);
     check_one(&check, "variables that a start could not carry", test_large_env);
     check_rows(&check, refusals, test_refusal);

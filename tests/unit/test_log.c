@@ -66,7 +66,8 @@ static void test_fields(void **state)
     f.log.request_id = "req_1";
     errno = ENOENT;
     log_warn(&f.log, "disk is low", LOG_STR("path", "/x"), LOG_INT("left", -5),
-             LOG_U64("size", UINT64_MAX / 2), LOG_BOOL("is_root", true), LOG_STR("none", NULL));
+             LOG_U64("size", UINT64_MAX / 2), LOG_BOOL("is_root", true), LOG_STR("none", NULL),
+             LOG_MS("ms", 0.1236));
     assert_int_equal(errno, ENOENT);
     scoped_json json_t *line = next_line(&f);
     assert_string_equal(get(line, "level"), "warn");
@@ -74,6 +75,7 @@ static void test_fields(void **state)
     assert_string_equal(get(line, "request"), "req_1");
     assert_string_equal(get(line, "path"), "/x");
     assert_int_equal(json_integer_value(json_object_get(line, "left")), -5);
+    assert_true(json_real_value(json_object_get(line, "ms")) == 0.124);
     assert_true(json_is_true(json_object_get(line, "is_root")));
     assert_true(json_is_null(json_object_get(line, "none")));
     assert_int_equal(strlen(get(line, "time")), strlen("2026-01-02T03:04:05.678Z"));

@@ -36,9 +36,13 @@ static void test_question(void **state)
     world_say_done(&w, generation, 0);
     assert_int_equal(w.answer_error.code, ERROR_NOT_FOUND);
     generation = ask(&w);
+    world_say(&w, KERNEL_ERROR, 0, generation, "{\"name\": \"ReferenceError\"}", 26); /* Node's */
+    world_say_done(&w, generation, 0);
+    assert_int_equal(w.answer_error.code, ERROR_NOT_FOUND);
+    generation = ask(&w);
     world_say_done(&w, generation, 0); /* without an answer */
     assert_int_equal(w.answer_error.code, ERROR_UNAVAILABLE);
-    assert_int_equal(w.answers, 3);
+    assert_int_equal(w.answers, 4);
     world_assert_state(&w, SESSION_READY);
     world_close(&w);
 }

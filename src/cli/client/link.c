@@ -1,0 +1,527 @@
+/* link.c - one curl handle, driven by hand so that it can wait for signals and keys, too */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/client/link.h"
+
+#include <ctype.h>
+#include <curl/curl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/memory.h"
+#include "codec/json.h"
+
+#define API_PREFIX         "/api/v1"
+#define TOKEN_FILE         "server/token" /* in the data directory */
+#define TOKEN_MAX_BYTES    4096
+#define ANSWER_MAX_BYTES   (256 * MIB)
+#define EVENT_MAX_BYTES    (128 * MIB)
+#define PROBLEM_MAX_BYTES  (64 * KIB) /* of a refusal that answers a stream */
+#define PATH_MAX_BYTES     (64 * KIB)
+#define BODY_MAX_BYTES     (256 * MIB)
+#define ID_MAX_BYTES       128
+#define CONNECT_TIMEOUT_MS 10000
+#define POLL_MS            1000
+
+struct link {
+    CURLM *multi;
+    CURL *easy;
+    char *base;   /* URL of the API, or NULL... */
+    char *socket; /* ...with the path of a socket */
+    char *address;
+    char *authorization; /* the header; NULL: none */
+    char *ca;
+    uint64_t timeout_ms;
+    bool is_local; /* on this machine */
+    bool has_token;
+
+    /* of the request under way */
+    char why[CURL_ERROR_SIZE];
+    long status;
+    struct strbuf answer;
+    struct event_stream *events; /* NULL: a document is wanted */
+    struct error failure;        /* of our own reading */
+    bool has_failed;
+
+    json_t *problem;
+    char request_id[ID_MAX_BYTES];
+};
+
+/* --- where the server is -----------------------------------------------------------------------
+ */
+
+static bool is_local_host(const char *host)
+{
+    return strcasecmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 ||
+           strcmp(host, "[::1]") == 0;
+}
+
+/* The address itself is not told: it may hold a password. */
+static int refuse_address(struct error *err, const char *why)
+{
+    error_set(err, ERROR_INVALID, "--server: %s", why);
+    return error_hint(err, "like http://127.0.0.1:8080, https://cove.example.org or "
+                           "unix:/run/cove.sock");
+}
+
+/* The parts that a base may have, put together again. */
+static int read_url(struct link *l, const char *server, CURLU *url, struct error *err)
+{
+    char *scheme = NULL, *host = NULL, *text = NULL, *extra = NULL;
+    const char *why = NULL;
+    if (curl_url_set(url, CURLUPART_URL, server, 0) != CURLUE_OK ||
+        curl_url_get(url, CURLUPART_SCHEME, &scheme, 0) != CURLUE_OK ||
+        curl_url_get(url, CURLUPART_HOST, &host, 0) != CURLUE_OK)
+        why = "that is no address";
+    else if (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0)
+        why = "only http, https and unix are known";
+    else if (curl_url_get(url, CURLUPART_USER, &extra, 0) == CURLUE_OK)
+        why = "an address has no user or password: use --token";
+    else if (curl_url_get(url, CURLUPART_QUERY, &extra, 0) == CURLUE_OK ||
+             curl_url_get(url, CURLUPART_FRAGMENT, &extra, 0) == CURLUE_OK)
+        why = "an address has no query and no fragment";
+    else if (curl_url_get(url, CURLUPART_URL, &text, 0) != CURLUE_OK)
+        why = "that is no address";
+    if (!why) {
+        l->is_local = is_local_host(host);
+        size_t len = strlen(text);
+        while (len > 0 && text[len - 1] == '/')
+            len--;
+        l->address = xstrndup(text, len);
+        l->base = xasprintf("%s" API_PREFIX, l->address);
+    }
+    curl_free(scheme);
+    curl_free(host);
+    curl_free(text);
+    curl_free(extra);
+    return why ? refuse_address(err, why) : 0;
+}
+
+static int read_address(struct link *l, const char *server, struct error *err)
+{
+    static const char unix_prefix[] = "unix:";
+    size_t len = strlen(unix_prefix);
+    if (strncmp(server, unix_prefix, len) == 0) {
+        if (server[len] != '/')
+            return refuse_address(err, "the path of a socket begins with a slash");
+        l->is_local = true;
+        l->socket = xstrdup(server + len);
+        l->address = xstrdup(server);
+        l->base = xstrdup("http://localhost" API_PREFIX);
+        return 0;
+    }
+    CURLU *url = curl_url();
+    BUG_ON(!url);
+    int status = read_url(l, server, url, err);
+    curl_url_cleanup(url);
+    return status;
+}
+
+/* --- who asks ----------------------------------------------------------------------------------
+ */
+
+static int set_token(struct link *l, const char *token, struct error *err)
+{
+    for (const char *p = token; *p; p++) {
+        if (!isgraph((unsigned char)*p))
+            return error_set(err, ERROR_INVALID,
+                             "the token has a character that no token has (at place %zu)",
+                             (size_t)(p - token) + 1);
+    }
+    l->authorization = xasprintf("Authorization: Bearer %s", token);
+    l->has_token = true;
+    return 0;
+}
+
+/* The operator's token is the right one for his own server, and nobody else's business: it is shown
+ * to this machine only. Who cannot read it has none. */
+static int read_token(struct link *l, const struct config *config, struct error *err)
+{
+    if (config->token)
+        return set_token(l, config->token, err);
+    if (!l->is_local)
+        return 0;
+    struct error ignored;
+    scoped_free char *text = NULL;
+    scoped_free char *path = xasprintf("%s/" TOKEN_FILE, config->data_dir);
+    if (fd_read_file(path, &text, TOKEN_MAX_BYTES, &ignored) < 0)
+        return 0;
+    text[strcspn(text, "\r\n")] = '\0';
+    return *text ? set_token(l, text, err) : 0;
+}
+
+/* --- its life ----------------------------------------------------------------------------------
+ */
+
+int link_open(struct link **out, const struct config *config, struct error *err)
+{
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        return error_set(err, ERROR_INTERNAL, "libcurl does not start");
+    scoped(link) struct link *l = xcalloc(1, sizeof(*l));
+    l->multi = curl_multi_init();
+    l->easy = curl_easy_init();
+    BUG_ON(!l->multi || !l->easy);
+    l->timeout_ms = config->server_timeout_ms;
+    l->ca = config->server_ca ? xstrdup(config->server_ca) : NULL;
+    if (read_address(l, config->server, err) < 0 || read_token(l, config, err) < 0)
+        return -1;
+    *out = take_ptr(&l);
+    return 0;
+}
+
+void link_free(struct link *l)
+{
+    if (!l)
+        return;
+    curl_easy_cleanup(l->easy);
+    curl_multi_cleanup(l->multi);
+    curl_global_cleanup();
+    strbuf_release(&l->answer);
+    event_stream_free(l->events);
+    json_decref(l->problem);
+    free(l->base);
+    free(l->socket);
+    free(l->address);
+    free(l->authorization);
+    free(l->ca);
+    free(l);
+}
+
+const json_t *link_problem(const struct link *l)
+{
+    return l->problem;
+}
+
+const char *link_request_id(const struct link *l)
+{
+    return l->request_id;
+}
+
+const char *link_address(const struct link *l)
+{
+    return l->address;
+}
+
+/* --- words -------------------------------------------------------------------------------------
+ */
+
+void link_add_word(struct strbuf *path, const char *word)
+{
+    for (const char *p = word; *p; p++) {
+        bool is_plain = isascii(*p) && (isalnum((unsigned char)*p) || strchr("-._~", *p));
+        if (is_plain)
+            strbuf_add_char(path, *p);
+        else
+            strbuf_add_fmt(path, "%%%02X", (unsigned char)*p);
+    }
+}
+
+void link_add_query(struct strbuf *path, const char *key, const char *value)
+{
+    if (!value)
+        return;
+    strbuf_add_char(path, strchr(strbuf_str(path), '?') ? '&' : '?');
+    strbuf_add_fmt(path, "%s=", key);
+    link_add_word(path, value);
+}
+
+/* --- what curl calls ----------------------------------------------------------------------------
+ */
+
+static size_t fail(struct link *l, const struct error *err)
+{
+    l->failure = *err;
+    l->has_failed = true;
+    return 0; /* curl takes that for a write that failed, and ends */
+}
+
+static size_t on_data(char *data, size_t size, size_t count, void *ctx)
+{
+    struct link *l = ctx;
+    struct error err;
+    size_t len = size * count;
+    curl_easy_getinfo(l->easy, CURLINFO_RESPONSE_CODE, &l->status);
+    if (l->events && l->status == 200) {
+        if (event_stream_add(l->events, data, len, &err) < 0)
+            return fail(l, &err);
+        return event_stream_is_over(l->events) ? 0 : len;
+    }
+    strbuf_add(&l->answer, data, len);
+    if (!l->answer.overflow)
+        return len;
+    error_set(&err, ERROR_TOO_LARGE, "the server's answer is longer than %zu bytes", l->answer.max);
+    return fail(l, &err);
+}
+
+static size_t on_header(char *data, size_t size, size_t count, void *ctx)
+{
+    static const char name[] = "x-request-id:";
+    struct link *l = ctx;
+    size_t len = size * count, at = strlen(name), used = 0;
+    if (len < at || strncasecmp(data, name, at) != 0)
+        return len;
+    for (; at < len && used + 1 < sizeof(l->request_id); at++) {
+        if (isgraph((unsigned char)data[at]))
+            l->request_id[used++] = data[at];
+    }
+    l->request_id[used] = '\0';
+    return len;
+}
+
+/* --- a request ----------------------------------------------------------------------------------
+ */
+
+static void set_place(struct link *l, const char *url)
+{
+    curl_easy_setopt(l->easy, CURLOPT_URL, url);
+    curl_easy_setopt(l->easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(l->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt(l->easy, CURLOPT_FOLLOWLOCATION, 0L);
+    curl_easy_setopt(l->easy, CURLOPT_USERAGENT, "cove/" COVE_VERSION);
+    if (l->socket)
+        curl_easy_setopt(l->easy, CURLOPT_UNIX_SOCKET_PATH, l->socket);
+    if (l->is_local) /* a proxy has another machine in mind when it hears of this one */
+        curl_easy_setopt(l->easy, CURLOPT_PROXY, "");
+    if (l->ca)
+        curl_easy_setopt(l->easy, CURLOPT_CAINFO, l->ca);
+}
+
+/* A document has to be there in time; a stream has to show life. */
+static void set_times(struct link *l)
+{
+    curl_easy_setopt(l->easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(l->easy, CURLOPT_CONNECTTIMEOUT_MS,
+                     (long)MIN(l->timeout_ms, (uint64_t)CONNECT_TIMEOUT_MS));
+    if (!l->events) {
+        curl_easy_setopt(l->easy, CURLOPT_TIMEOUT_MS, (long)l->timeout_ms);
+        return;
+    }
+    curl_easy_setopt(l->easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(l->easy, CURLOPT_LOW_SPEED_TIME, (long)((l->timeout_ms + 999) / 1000));
+}
+
+static struct curl_slist *add_header(struct curl_slist *list, const char *text)
+{
+    struct curl_slist *more = curl_slist_append(list, text);
+    BUG_ON(!more);
+    return more;
+}
+
+static struct curl_slist *make_headers(const struct link *l, const struct link_request *r)
+{
+    struct curl_slist *list = add_header(NULL, "Expect:");
+    list = add_header(list, l->events ? "Accept: text/event-stream" : "Accept: application/json");
+    list = add_header(list, r->body ? "Content-Type: application/json" : "Content-Type:");
+    if (l->authorization)
+        list = add_header(list, l->authorization);
+    if (r->after_event && r->after_event[0]) {
+        scoped_free char *text = xasprintf("Last-Event-ID: %s", r->after_event);
+        list = add_header(list, text);
+    }
+    return list;
+}
+
+static void set_body(struct link *l, const struct link_request *r, struct strbuf *body)
+{
+    if (r->body)
+        json_add(body, r->body, JSON_STYLE_COMPACT);
+    if (r->body || strcmp(r->method, "POST") == 0) {
+        curl_easy_setopt(l->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body->len);
+        curl_easy_setopt(l->easy, CURLOPT_POSTFIELDS, strbuf_str(body));
+    }
+    curl_easy_setopt(l->easy, CURLOPT_CUSTOMREQUEST, r->method);
+}
+
+/* Until it is done, or until `wake_fd` (-1: none) is readable: then false. */
+static bool drive(struct link *l, int wake_fd, CURLcode *result)
+{
+    struct curl_waitfd wake = {.fd = wake_fd, .events = CURL_WAIT_POLLIN};
+    int running = 0, left;
+    bool is_done = true;
+    *result = CURLE_FAILED_INIT;
+    curl_multi_add_handle(l->multi, l->easy);
+    while (curl_multi_perform(l->multi, &running) == CURLM_OK && running > 0) {
+        wake.revents = 0;
+        curl_multi_poll(l->multi, &wake, wake_fd >= 0 ? 1 : 0, POLL_MS, NULL);
+        if (wake.revents) {
+            is_done = false;
+            break;
+        }
+    }
+    for (const CURLMsg *m; (m = curl_multi_info_read(l->multi, &left));)
+        *result = m->msg == CURLMSG_DONE ? m->data.result : *result;
+    curl_multi_remove_handle(l->multi, l->easy);
+    return is_done;
+}
+
+static bool perform(struct link *l, const struct link_request *r, int wake_fd, CURLcode *result)
+{
+    scoped_free char *url = xasprintf("%s%s", l->base, r->path);
+    scoped_strbuf struct strbuf body;
+    strbuf_init(&body, BODY_MAX_BYTES);
+    strbuf_release(&l->answer);
+    strbuf_init(&l->answer, l->events ? PROBLEM_MAX_BYTES : ANSWER_MAX_BYTES);
+    json_decref(take_ptr(&l->problem));
+    l->status = 0;
+    l->has_failed = false;
+    l->why[0] = l->request_id[0] = '\0';
+    curl_easy_reset(l->easy); /* connections are the multi handle's, and live on */
+    struct curl_slist *headers = make_headers(l, r);
+    set_place(l, url);
+    set_times(l);
+    set_body(l, r, &body);
+    curl_easy_setopt(l->easy, CURLOPT_HTTPHEADER, headers);
+    curl_easy_setopt(l->easy, CURLOPT_ERRORBUFFER, l->why);
+    curl_easy_setopt(l->easy, CURLOPT_WRITEFUNCTION, on_data);
+    curl_easy_setopt(l->easy, CURLOPT_WRITEDATA, l);
+    curl_easy_setopt(l->easy, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(l->easy, CURLOPT_HEADERDATA, l);
+    bool is_done = drive(l, wake_fd, result);
+    curl_easy_getinfo(l->easy, CURLINFO_RESPONSE_CODE, &l->status);
+    curl_slist_free_all(headers);
+    return is_done;
+}
+
+/* --- what went wrong ----------------------------------------------------------------------------
+ */
+
+static const struct fault {
+    CURLcode code;
+    enum error_code means;
+    const char *hint;
+} faults[] = {
+    {CURLE_COULDNT_RESOLVE_HOST, ERROR_UNAVAILABLE, "--server or COVE_SERVER names the server"},
+    {CURLE_COULDNT_CONNECT, ERROR_UNAVAILABLE,
+     "is it running? `cove serve` starts one; --server or COVE_SERVER names another"},
+    {CURLE_OPERATION_TIMEDOUT, ERROR_TIMEOUT, "--server-timeout waits longer"},
+    {CURLE_PEER_FAILED_VERIFICATION, ERROR_DENIED,
+     "--server-ca names the certificates by which it is known"},
+    {CURLE_SSL_CACERT_BADFILE, ERROR_INVALID, "--server-ca names a file with certificates (PEM)"},
+    {CURLE_SSL_CONNECT_ERROR, ERROR_UNAVAILABLE, "does it speak https?"},
+    {CURLE_WEIRD_SERVER_REPLY, ERROR_UNAVAILABLE,
+     "is this a server of Cove's, and not an https one?"},
+    {CURLE_UNSUPPORTED_PROTOCOL, ERROR_UNAVAILABLE, "is this a server of Cove's?"},
+};
+
+static int tell_fault(struct link *l, CURLcode code, struct error *err)
+{
+    if (l->has_failed) {
+        *err = l->failure;
+        return -1;
+    }
+    const char *why = l->why[0] ? l->why : curl_easy_strerror(code);
+    error_set(err, ERROR_UNAVAILABLE, "ask the server at '%.200s': %s", l->address, why);
+    for (size_t i = 0; i < ARRAY_LEN(faults); i++) {
+        if (faults[i].code == code) {
+            err->code = faults[i].means;
+            error_hint(err, "%s", faults[i].hint);
+        }
+    }
+    return -1;
+}
+
+static const struct {
+    long status;
+    enum error_code code;
+} statuses[] = {{401, ERROR_DENIED},   {407, ERROR_DENIED},      {408, ERROR_TIMEOUT},
+                {422, ERROR_INVALID},  {502, ERROR_UNAVAILABLE}, {507, ERROR_UNAVAILABLE},
+                {410, ERROR_NOT_FOUND}};
+
+/* Which of ours it is: by its own word where that is one of ours, else by the status. */
+static enum error_code code_of(long status, const char *word)
+{
+    for (int i = 0; i < ERROR_CODE_COUNT; i++) {
+        if (word && strcmp(error_info((enum error_code)i)->name, word) == 0)
+            return (enum error_code)i;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(statuses); i++) {
+        if (statuses[i].status == status)
+            return statuses[i].code;
+    }
+    for (int i = 0; i < ERROR_CODE_COUNT; i++) {
+        if (error_info((enum error_code)i)->http_status == status)
+            return (enum error_code)i;
+    }
+    return status >= 400 && status < 500 ? ERROR_INVALID : ERROR_INTERNAL;
+}
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    return json_string_value(json_object_get(object, key));
+}
+
+static int tell_refusal(struct link *l, struct error *err)
+{
+    const struct json_limits limits = {.max_bytes = PROBLEM_MAX_BYTES};
+    struct error ignored;
+    json_t *document = NULL;
+    if (json_parse(&document, strbuf_str(&l->answer), l->answer.len, &limits, &ignored) < 0)
+        document = NULL;
+    const json_t *problem = json_object_get(document, "error");
+    const char *message = text_of(problem, "message"), *hint = text_of(problem, "hint");
+    error_set(err, code_of(l->status, text_of(problem, "code")), "%s", message ? message : "");
+    if (hint)
+        error_hint(err, "%s", hint);
+    if (message) {
+        l->problem = take_ptr(&document);
+    } else {
+        enum error_code code = err->code;
+        error_set(err, code, "the server at '%.200s' answered with status %ld and no reason",
+                  l->address, l->status);
+        error_hint(err, "is this a server of Cove's?");
+    }
+    json_decref(document);
+    if (l->status == 401 && !l->has_token)
+        error_hint(err, "--token, COVE_TOKEN or COVE_TOKEN_FILE gives a token or a key");
+    return -1;
+}
+
+static bool is_good(const struct link *l)
+{
+    return l->status >= 200 && l->status < 300;
+}
+
+int link_ask(struct link *l, const struct link_request *request, json_t **out, struct error *err)
+{
+    const struct json_limits limits = {.max_bytes = ANSWER_MAX_BYTES};
+    CURLcode result;
+    struct error why;
+    perform(l, request, -1, &result);
+    if (result != CURLE_OK)
+        return tell_fault(l, result, err);
+    if (!is_good(l))
+        return tell_refusal(l, err);
+    if (l->answer.len == 0) {
+        *out = json_null();
+        return 0;
+    }
+    if (json_parse(out, strbuf_str(&l->answer), l->answer.len, &limits, &why) == 0)
+        return 0;
+    error_set(err, ERROR_UNAVAILABLE, "the answer of the server at '%.200s' makes no sense: %.200s",
+              l->address, why.msg);
+    return error_hint(err, "is this a server of Cove's?");
+}
+
+enum link_end link_stream(struct link *l, const struct link_request *request, event_stream_fn fn,
+                          void *ctx, int wake_fd, struct error *err)
+{
+    CURLcode result;
+    l->events = event_stream_new(EVENT_MAX_BYTES, fn, ctx);
+    bool is_done = perform(l, request, wake_fd, &result);
+    bool is_over = event_stream_is_over(l->events);
+    event_stream_free(take_ptr(&l->events));
+    if (is_over)
+        return LINK_OVER;
+    if (!is_done)
+        return LINK_WOKEN;
+    if (result == CURLE_OK && l->status != 200) {
+        tell_refusal(l, err);
+        return l->status >= 500 ? LINK_BROKEN : LINK_FAILED;
+    }
+    if (result == CURLE_OK)
+        error_set(err, ERROR_UNAVAILABLE, "the server at '%.200s' has ended the stream too early",
+                  l->address);
+    else
+        tell_fault(l, result, err);
+    return l->has_failed ? LINK_FAILED : LINK_BROKEN;
+}

@@ -1,0 +1,323 @@
+/* test_rest_node.c - nodes, runners and containers as documents */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "api/api_inside.h"
+#include "api/routes.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include "check.h"
+#include "core/node.h"
+#include "core/tail.h"
+#include "runtime/spawner_client.h"
+
+/* --- a server, played --------------------------------------------------------------------------
+ */
+
+static struct api api = {.node = "here"};
+static int status;
+static json_t *document;
+static struct error failure;
+static struct store_node nodes[3];
+static struct tail *tail;
+static spawner_reply_fn stats_fn;
+static void *stats_ctx;
+static uint64_t stats_of;
+
+void __wrap_plane_get_info(const struct plane *plane, struct plane_info *out);
+bool __wrap_plane_view(const struct plane *plane, const char *after,
+                       struct plane_session_view *out);
+bool __wrap_plane_find_view(const struct plane *plane, const char *id,
+                            struct plane_session_view *out);
+void __wrap_store_list_nodes(struct store *store, const struct store_filter *filter, store_fn fn,
+                             void *ctx);
+void __wrap_spawner_client_ask(struct spawner_client *client, struct spawn_message *m,
+                               spawner_reply_fn reply, void *ctx);
+const struct runner_list *__wrap_catalog_runners(const struct catalog *catalog);
+bool __wrap_catalog_has_sessions(const struct catalog *catalog, const struct runner *runner);
+void __wrap_api_answer(struct api_call *call, int with, json_t *answer);
+void __wrap_api_fail(struct api_call *call, const struct error *err);
+
+void __wrap_plane_get_info(const struct plane *plane, struct plane_info *out)
+{
+    (void)plane;
+    *out = (struct plane_info){.running = 1};
+}
+
+static const struct spawn_limits limits = {.memory_bytes = 256 * MIB,
+                                           .disk_bytes = 128 * MIB,
+                                           .inodes = 1000,
+                                           .cpu_milli = 500,
+                                           .pids = 64,
+                                           .open_files = 256};
+static const struct session_info info = {.state = SESSION_READY,
+                                         .is_frozen = true,
+                                         .created_ns = 1000000000,
+                                         .last_used_ns = 2000000000};
+
+static void fill_view(const char *id, struct plane_session_view *out)
+{
+    *out = (struct plane_session_view){.id = id,
+                                       .owner = "key_1",
+                                       .template_name = "python",
+                                       .language = "python",
+                                       .info = &info,
+                                       .sandbox = 17,
+                                       .limits = &limits,
+                                       .tail = tail};
+}
+
+/* Two of them. */
+bool __wrap_plane_view(const struct plane *plane, const char *after, struct plane_session_view *out)
+{
+    (void)plane;
+    if (after && strcmp(after, "ses_2") == 0)
+        return false;
+    fill_view(after ? "ses_2" : "ses_1", out);
+    return true;
+}
+
+bool __wrap_plane_find_view(const struct plane *plane, const char *id,
+                            struct plane_session_view *out)
+{
+    (void)plane;
+    if (strcmp(id, "ses_1") != 0)
+        return false;
+    fill_view("ses_1", out);
+    return true;
+}
+
+void __wrap_store_list_nodes(struct store *store, const struct store_filter *filter, store_fn fn,
+                             void *ctx)
+{
+    (void)store;
+    assert_int_equal(filter->limit, STORE_PAGE_MAX);
+    fn(ctx, &(struct store_answer){.count = ARRAY_LEN(nodes), .nodes = nodes});
+}
+
+void __wrap_spawner_client_ask(struct spawner_client *client, struct spawn_message *m,
+                               spawner_reply_fn reply, void *ctx)
+{
+    (void)client;
+    assert_int_equal(m->verb, SPAWN_STATS);
+    stats_of = m->sandbox;
+    stats_fn = reply;
+    stats_ctx = ctx;
+}
+
+static char *alias[] = {(char *)"py", NULL};
+static char *none[] = {NULL};
+static struct runner runner_items[] = {
+    {.language = (char *)"python",
+     .version = (char *)"3.11",
+     .image = (char *)"python",
+     .aliases = {alias, 1},
+     .extensions = {alias, 1}},
+    {.language = (char *)"awk",
+     .image = (char *)"own",
+     .aliases = {none, 0},
+     .extensions = {none, 0}},
+};
+static const struct runner_list runners = {.items = runner_items, .count = 2};
+
+const struct runner_list *__wrap_catalog_runners(const struct catalog *catalog)
+{
+    (void)catalog;
+    return &runners;
+}
+
+bool __wrap_catalog_has_sessions(const struct catalog *catalog, const struct runner *runner)
+{
+    (void)catalog;
+    return runner == &runner_items[0];
+}
+
+void __wrap_api_answer(struct api_call *call, int with, json_t *answer)
+{
+    (void)call;
+    status = with;
+    json_decref(document);
+    document = answer;
+}
+
+void __wrap_api_fail(struct api_call *call, const struct error *err)
+{
+    (void)call;
+    status = error_info(err->code)->http_status;
+    failure = *err;
+}
+
+static struct api_call call;
+static char *parameters[3];
+
+static void ask(const char *route, const char *id)
+{
+    parameters[0] = (char *)"id";
+    parameters[1] = (char *)id;
+    call = (struct api_call){.api = &api, .parameters = parameters};
+    status = 0;
+    for (size_t i = 0; i < rest_node_group.count; i++) {
+        if (strcmp(rest_node_group.rows[i].id, route) == 0)
+            rest_node_group.rows[i].handler(&call);
+    }
+}
+
+static void expect(const json_t *value, const char *wanted)
+{
+    scoped_free char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    assert_string_equal(text, wanted);
+}
+
+/* --- nodes -------------------------------------------------------------------------------------
+ */
+
+static void test_nodes(void **state)
+{
+    (void)state;
+    int64_t now = clock_wall_ns();
+    nodes[0] = (struct store_node){.id = "here", .epoch = 3, .heartbeat_ns = 0, .doc = "{}"};
+    nodes[1] = (struct store_node){
+        .id = "there",
+        .epoch = 1,
+        .heartbeat_ns = now,
+        .doc = "{\"version\":\"9\",\"capacity\":{\"sessions\":1,\"max_sessions\":2},\"load\":{}}"};
+    nodes[2] = (struct store_node){
+        .id = "gone", .heartbeat_ns = now - (NODE_LOST_MS + 1000) * 1000000ll, .doc = "not JSON"};
+    ask("listNodes", NULL);
+    assert_int_equal(status, 200);
+    json_t *list = json_object_get(document, "nodes");
+    assert_int_equal(json_array_size(list), 3);
+    expect(json_array_get(list, 0),
+           "{\"id\":\"here\",\"state\":\"ready\",\"self\":true,\"runtime\":\"native\",\"version\":"
+           "\"" COVE_VERSION "\",\"epoch\":3,\"heartbeat_at\":\"1970-01-01T00:00:00.000Z\","
+           "\"capacity\":{\"sessions\":0,\"max_sessions\":null},\"load\":{\"sessions\":0,"
+           "\"running\":1,\"queued\":0}}");
+    json_t *other = json_array_get(list, 1), *gone = json_array_get(list, 2);
+    expect(json_object_get(other, "state"), "\"ready\"");
+    expect(json_object_get(other, "self"), "false");
+    expect(json_object_get(other, "version"), "\"9\"");
+    expect(json_object_get(other, "capacity"), "{\"sessions\":1,\"max_sessions\":2}");
+    expect(json_object_get(gone, "state"), "\"lost\"");
+    expect(json_object_get(gone, "version"), "null");
+    expect(json_object_get(gone, "load"), "null");
+    api.is_draining = true;
+    ask("listNodes", NULL);
+    api.is_draining = false;
+    list = json_object_get(document, "nodes");
+    expect(json_object_get(json_array_get(list, 0), "state"), "\"draining\"");
+}
+
+static void test_runners(void **state)
+{
+    (void)state;
+    ask("listRunners", NULL);
+    expect(document,
+           "{\"runners\":[{\"language\":\"python\",\"version\":\"3.11\",\"image\":\"python\","
+           "\"aliases\":[\"py\"],\"extensions\":[\"py\"],\"has_sessions\":true},{\"language\":"
+           "\"awk\",\"version\":null,\"image\":\"own\",\"aliases\":[],\"extensions\":[],"
+           "\"has_sessions\":false}]}");
+}
+
+/* --- containers --------------------------------------------------------------------------------
+ */
+
+#define CONTAINER(id, usage)                                                                       \
+    "{\"id\":\"" id "\",\"runtime\":\"native\",\"node\":\"here\",\"sandbox\":17,\"state\":"        \
+    "\"ready\",\"frozen\":true,\"template\":\"python\",\"language\":\"python\",\"owner\":"         \
+    "\"key_1\",\"created_at\":\"1970-01-01T00:00:01.000Z\",\"last_used_at\":"                      \
+    "\"1970-01-01T00:00:02.000Z\",\"limits\":{\"memory_bytes\":268435456,\"disk_bytes\":"          \
+    "134217728,\"inodes\":1000,\"cpus\":0.5,\"pids\":64,\"open_files\":256},\"usage\":" usage "}"
+
+static void test_list(void **state)
+{
+    (void)state;
+    ask("listContainers", NULL);
+    expect(document,
+           "{\"containers\":[" CONTAINER("ses_1", "null") "," CONTAINER("ses_2", "null") "]}");
+}
+
+static void test_usage(void **state)
+{
+    (void)state;
+    int fds[SPAWNER_REPLY_FDS] = {0};
+    const struct spawn_message m = {
+        .stats = {
+            .cpu_us = 1500, .memory_peak_bytes = 4096, .disk_used_bytes = 512, .pids_now = 3}};
+    ask("getContainer", "ses_1");
+    assert_int_equal(status, 0); /* not before the spawner has answered */
+    assert_int_equal(stats_of, 17);
+    stats_fn(stats_ctx, &m, fds, NULL);
+    assert_int_equal(status, 200);
+    expect(document, CONTAINER("ses_1", "{\"cpu_ms\":1.5,\"peak_memory_bytes\":4096,\"disk_bytes\":"
+                                        "512,\"pids\":3}"));
+    const struct error gone = {.code = ERROR_NOT_FOUND, .msg = "no such sandbox"};
+    ask("getContainer", "ses_1");
+    stats_fn(stats_ctx, NULL, fds, &gone);
+    assert_int_equal(status, 200);
+    expect(document, CONTAINER("ses_1", "null"));
+}
+
+static void test_logs(void **state)
+{
+    (void)state;
+    ask("getContainerLogs", "ses_1");
+    expect(document, "{\"id\":\"ses_1\",\"entries\":[],\"dropped_bytes\":0}");
+    tail = tail_new(TAIL_MAX_BYTES);
+    tail_add(tail, EXECUTION_STDOUT, "one\n", 4, 1000000000);
+    tail_add(tail, EXECUTION_STDERR, "t\xffo\0!", 5, 1000000000);
+    ask("getContainerLogs", "ses_1");
+    expect(document, "{\"id\":\"ses_1\",\"entries\":[{\"time\":\"1970-01-01T00:00:01.000Z\","
+                     "\"stream\":\"stdout\",\"text\":\"one\\n\"},{\"time\":"
+                     "\"1970-01-01T00:00:01.000Z\",\"stream\":\"stderr\",\"text\":\"t\xef\xbf\xbd"
+                     "o\\u0000!\"}],\"dropped_bytes\":0}");
+    static char page[3 * TAIL_MAX_BYTES];
+    memset(page, 'x', sizeof(page));
+    tail_add(tail, EXECUTION_STDOUT, page, sizeof(page), 9000000000);
+    ask("getContainerLogs", "ses_1");
+    const json_t *entries = json_object_get(document, "entries");
+    assert_int_equal(json_array_size(entries), 1);
+    size_t kept = json_string_length(json_object_get(json_array_get(entries, 0), "text"));
+    assert_true(kept > TAIL_MAX_BYTES - 100 && kept <= TAIL_MAX_BYTES);
+    assert_int_equal(json_integer_value(json_object_get(document, "dropped_bytes")),
+                     9 + sizeof(page) - kept);
+    tail_free(tail);
+    tail = NULL;
+}
+
+static void test_missing(void **state)
+{
+    (void)state;
+    static const char *const routes[] = {"getContainer", "getContainerLogs"};
+    for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
+        ask(routes[i], "ses_3");
+        assert_int_equal(status, 404);
+        assert_string_equal(failure.word, "container_not_found");
+    }
+}
+
+static void test_scopes(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < rest_node_group.count; i++) {
+        const struct api_route *row = &rest_node_group.rows[i];
+        bool is_for_all = strcmp(row->id, "listRunners") == 0;
+        assert_int_equal(row->scope, is_for_all ? 0 : SCOPE_ADMIN);
+        assert_int_equal(row->flags & API_OPEN, 0);
+    }
+}
+
+int main(void)
+{
+    struct check check = {0};
+    check_one(&check, "nodes, by themselves and by what others told", test_nodes);
+    check_one(&check, "runners", test_runners);
+    check_one(&check, "containers", test_list);
+    check_one(&check, "what a container uses, as far as it can be told", test_usage);
+    check_one(&check, "what a container printed last", test_logs);
+    check_one(&check, "containers that are not there", test_missing);
+    check_one(&check, "others' containers are the operator's to see", test_scopes);
+    int result = check_run(&check, "rest_node");
+    json_decref(document);
+    return result;
+}
