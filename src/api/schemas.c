@@ -437,7 +437,8 @@ static const struct shape_field checkpoint_fields[] = {
     {"name", SHAPE_TEXT, SHAPE_NULL, .help = "By which it can be gone back to, too."},
     {"created_at", SHAPE_TIME},
     {"lost", SHAPE_BOOLEAN, .help = "It cannot be gone back to any more."},
-    {"took_ms", SHAPE_NUMBER, .help = "The last that was done with it: making it, or going back to it."},
+    {"took_ms", SHAPE_NUMBER,
+     .help = "The last that was done with it: making it, or going back to it."},
     {"session_id", SHAPE_ID, .id = ID_SESSION},
 };
 static const struct shape_field checkpoint_list_fields[] = {

@@ -44,6 +44,7 @@ struct cell_place {
     int64_t *newest_ns;   /* the last change that belongs to an earlier execution */
     bool is_plain;        /* the kernel speaks the plain form */
     const uint8_t *label; /* under which the spawner keeps the output for the next host, or NULL */
+    const size_t *terminal_count; /* open ones, which shall live on when the kernel is killed */
 };
 
 struct cell;

@@ -16,6 +16,7 @@
 #define AGAIN_MS           40 /* before an interrupt that may have been missed is sent again */
 #define YOUNG_NS           50000000 /* code that has perhaps not begun */
 #define CULL_AFTER_MS      25
+#define CULL_SPARING_MS    100 /* the same, where terminals are open, which only init can spare */
 #define KILL_GRACE_MS      1000
 
 static void on_kill_late(void *ctx)
@@ -63,7 +64,8 @@ void cell_kill_now(struct cell *c)
     c->kernel_is_lost = true;
     guest_kill(c->place.guest);
     loop_timer_free(c->kill_timer);
-    c->kill_timer = loop_timer_new(c->place.loop, CULL_AFTER_MS, on_cull_time, c);
+    c->kill_timer = loop_timer_new(
+        c->place.loop, *c->place.terminal_count ? CULL_SPARING_MS : CULL_AFTER_MS, on_cull_time, c);
 }
 
 void cell_kill(struct cell *c)

@@ -425,7 +425,7 @@ int session_checkpoint(struct session *s, const char *name, session_checkpoint_f
                        struct error *err)
 {
     scoped_fd int theirs = -1;
-    if (check_room(s, err) < 0)
+    if (check_room(s, err) < 0 || session_check_alone(s, err) < 0)
         return -1;
     if (name && strlen(name) >= CHECKPOINT_NAME_BYTES)
         return error_set(err, ERROR_INVALID, "the name has more than %d bytes",
@@ -596,6 +596,7 @@ int session_rollback(struct session *s, const char *checkpoint, session_checkpoi
     }
     begin_work(s, CHECKPOINT_WAIT_BACK, c, fn, ctx);
     session_enter(s, SESSION_CREATING);
+    session_end_terminals(s, "the session went back to a checkpoint");
     session_set_timer(s, ROLLBACK_MS, on_rollback_late);
     if (!is_spare_owed(s))
         kill_all(s);

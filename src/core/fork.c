@@ -386,6 +386,8 @@ int session_fork(struct session *parent, struct session **out, const struct sess
     }
     if (parent->info.state != SESSION_READY || parent->work.step)
         return session_refuse(parent, err);
+    if (session_check_alone(parent, err) < 0)
+        return -1;
     struct session *child =
         session_new(parent->loop, parent->spawner, parent->template, events, ctx);
     if (id_make(ID_SESSION, child->info.id, err) < 0 || begin(parent, child, err) < 0) {

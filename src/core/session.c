@@ -111,6 +111,7 @@ void session_end(struct session *s, const struct spawn_stats *stats)
         error_set(&err, ERROR_UNAVAILABLE, "the session ended");
         session_end_question(s, &err);
     }
+    session_end_terminals(s, "the session ended");
     checkpoint_free_all(s);
     session_drop_kernel(s);
     fork_release(s);
@@ -162,6 +163,7 @@ void session_close(struct session *s)
     if (session_is_ending(s))
         return;
     session_enter(s, SESSION_TERMINATING);
+    session_end_terminals(s, "the session ended");
     if (s->cell)
         cell_cancel(s->cell);
     session_destroy(s);
@@ -347,6 +349,7 @@ void session_free(struct session *s)
 {
     if (!s)
         return;
+    session_end_terminals(s, "the session has another host");
     session_set_timer(s, 0, NULL);
     fork_forget(s);
     loop_timer_free(s->freeze_timer);

@@ -181,12 +181,12 @@ struct checkpoint_info {
 typedef void (*session_checkpoint_fn)(void *ctx, const struct checkpoint_info *info,
                                       const struct error *err);
 
-/* A ready session only. `name` may be NULL; `fn` is called once, later. */
+/* A ready session only, without terminals. `name` may be NULL; `fn` is called once, later. */
 MUST_CHECK int session_checkpoint(struct session *session, const char *name,
                                   session_checkpoint_fn fn, void *ctx, struct error *err);
 
-/* A ready or failed session: what runs inside is killed, and interpreter and workspace are those of
- * the checkpoint again, named by id or name. `changed` tells READY, too. */
+/* A ready or failed session: what runs inside is killed, terminals included, and interpreter and
+ * workspace are those of the checkpoint again, named by id or name. `changed` tells READY, too. */
 MUST_CHECK int session_rollback(struct session *session, const char *checkpoint,
                                 session_checkpoint_fn fn, void *ctx, struct error *err);
 
@@ -206,8 +206,9 @@ MUST_CHECK int session_drop_checkpoint(struct session *session, const char *chec
  *
  * Memory that both still share counts in the first one's sandbox. */
 
-/* A ready session only; it is busy meanwhile. *out is the fork: `changed` tells READY, or FAILED
- * and why, and the first one goes on in both cases. It is to be closed and freed like any other. */
+/* A ready session only, without terminals; it is busy meanwhile. *out is the fork: `changed` tells
+ * READY, or FAILED and why, and the first one goes on in both cases. It is to be closed and freed
+ * like any other. */
 MUST_CHECK int session_fork(struct session *session, struct session **out,
                             const struct session_events *events, void *ctx, struct error *err);
 

@@ -12,7 +12,7 @@ static void ask_freezer(struct session *s, enum spawn_verb verb)
  * front of whatever wakes it. */
 void session_freeze(struct session *s)
 {
-    if (s->info.state != SESSION_READY || s->info.is_frozen || !s->sandbox)
+    if (s->info.state != SESSION_READY || s->info.is_frozen || !s->sandbox || s->terminals)
         return;
     s->info.is_frozen = true;
     ask_freezer(s, SPAWN_FREEZE);
@@ -40,8 +40,8 @@ static void on_unused(void *ctx)
 void session_count_idle(struct session *s)
 {
     const struct session_template *t = s->template;
-    bool is_ready = s->info.state == SESSION_READY;
-    bool is_unused = is_ready || s->info.state == SESSION_FAILED;
+    bool is_ready = s->info.state == SESSION_READY && !s->terminals;
+    bool is_unused = is_ready || (s->info.state == SESSION_FAILED && !s->terminals);
     session_set_timer(s, t->idle_ms, is_unused && t->idle_ms ? on_idle : NULL);
     loop_timer_free(take_ptr(&s->freeze_timer));
     if (is_ready && t->idle_freeze_ms)

@@ -1,5 +1,5 @@
 /* session_inside.h - a session as its own parts see it: session*.c, attach.c,
- * checkpoint.c, family.c and fork.c, nobody else */
+ * checkpoint.c, family.c, fork.c and terminal.c, nobody else */
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
@@ -166,6 +166,9 @@ struct session {
 
     struct family family;
     struct fork_work fork;
+
+    struct terminal *terminals; /* open ones, newest first */
+    size_t terminal_count;
 };
 
 /* --- session.c: states and the sandbox -------------------------------------------------------- */
@@ -243,6 +246,13 @@ bool checkpoint_on_death(struct session *s, const struct error *err);
 /* The session has failed or ended while something was under way. */
 void checkpoint_abort(struct session *s, const struct error *err);
 void checkpoint_free_all(struct session *s);
+
+/* --- terminal.c ------------------------------------------------------------------------------- */
+
+void session_end_terminals(struct session *s, const char *why);
+
+/* What is typed into one would change what is being copied. */
+MUST_CHECK int session_check_alone(const struct session *s, struct error *err);
 
 /* --- attach.c --------------------------------------------------------------------------------- */
 

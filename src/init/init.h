@@ -18,6 +18,15 @@
 pid_t init_start_program(const struct guest_message *m, char *strings, const int *fds,
                          size_t fd_count);
 
+/* What a child takes over from init and a program must not have: signals that are ignored or
+ * blocked, and init's place in the eyes of a killer that looks for memory. Before the exec. */
+void init_settle_child(void);
+
+/* Forks the keeper of a terminal, for a GUEST_TERMINAL: its pid, or -1 with errno. Whatever happens
+ * later is told on the channel, which is borrowed. */
+pid_t init_start_terminal(const struct guest_message *m, char *strings, int channel);
+void init_refuse_terminal(int channel, int error);
+
 /* Kills every process but init and those of `keep`, which are its children; with an empty list, or
  * when that cannot be had, every one but init. `reap` is called for children that have ended.
  * `program` alone may still be dying afterwards; who is reaped is to be forgotten. */
@@ -25,6 +34,9 @@ void init_kill_others(const int32_t *keep, size_t count, pid_t program, void (*r
                       void *ctx);
 void init_wait_for_dying(void);
 void init_forget_dying(pid_t pid);
+
+/* Kills all that is below this process, which is the reaper of it. */
+void init_kill_children(void (*reap)(void *ctx), void *ctx);
 
 /* Whether init has children beside those of `keep`. */
 bool init_has_others(const int32_t *keep, size_t count);

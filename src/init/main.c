@@ -16,13 +16,15 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/macros.h"
 #include "init/init.h"
 
 struct init {
     pid_t program; /* 0 = none runs */
     pid_t worker;
-    int put_error;            /* of the last GUEST_FILES_PUT_NOW */
-    struct guest_message end; /* of the last program */
+    pid_t terminals[GUEST_TERMINALS_MAX]; /* their keepers; 0 = none */
+    int put_error;                        /* of the last GUEST_FILES_PUT_NOW */
+    struct guest_message end;             /* of the last program */
 };
 
 /* Kept out of the stack; pages are touched only as far as a start needs them. */
@@ -60,6 +62,14 @@ static void tell_state(const struct init *in)
     tell(&m);
 }
 
+static void forget_terminal(struct init *in, pid_t pid)
+{
+    for (size_t i = 0; i < GUEST_TERMINALS_MAX; i++) {
+        if (in->terminals[i] == pid)
+            in->terminals[i] = 0;
+    }
+}
+
 static void reap(void *ctx)
 {
     struct init *in = ctx;
@@ -74,12 +84,16 @@ static void reap(void *ctx)
         } else if (info.si_pid == in->worker) {
             in->worker = 0;
             tell_value(GUEST_FILES_DONE, info.si_code == CLD_EXITED ? info.si_status : EIO);
+        } else {
+            forget_terminal(in, info.si_pid);
         }
     }
 }
 
+#define KEEP_MAX (GUEST_KEEP_MAX + MAX(1, GUEST_TERMINALS_MAX))
+
 /* The strings of a message are the pids that stay. */
-static size_t read_keep(int32_t keep[GUEST_KEEP_MAX + 1])
+static size_t read_keep(int32_t keep[KEEP_MAX])
 {
     size_t count = request.m.strings_len / sizeof(keep[0]);
     if (count > GUEST_KEEP_MAX)
@@ -101,7 +115,7 @@ static void kill_child(pid_t pid)
 static bool is_alone(struct init *in)
 {
     const struct timespec moment = {.tv_nsec = 5000000};
-    int32_t keep[GUEST_KEEP_MAX + 1];
+    int32_t keep[KEEP_MAX];
     size_t count = read_keep(keep);
     keep[count++] = in->program;
     for (int tries = 0; tries < 20; tries++) { /* some may be about to end */
@@ -154,12 +168,33 @@ static void start_program(struct init *in, const int *fds, size_t fd_count)
         in->program = pid;
 }
 
+/* Its channel says what came of it. */
+static void start_terminal(struct init *in, int channel)
+{
+    size_t i = 0;
+    while (i < GUEST_TERMINALS_MAX && in->terminals[i])
+        i++;
+    if (i == GUEST_TERMINALS_MAX) {
+        init_refuse_terminal(channel, EBUSY);
+        return;
+    }
+    pid_t pid = init_start_terminal(&request.m, request.strings, channel);
+    if (pid < 0)
+        init_refuse_terminal(channel, errno);
+    else
+        in->terminals[i] = pid;
+}
+
 static void kill_all(struct init *in)
 {
-    int32_t keep[GUEST_KEEP_MAX + 1];
+    int32_t keep[KEEP_MAX];
     size_t count = read_keep(keep);
+    for (size_t i = 0; i < GUEST_TERMINALS_MAX; i++) {
+        if (in->terminals[i] && !(request.m.value & GUEST_KILL_TERMINALS))
+            keep[count++] = in->terminals[i]; /* and all below it, which never become ours */
+    }
     init_kill_others(keep, count, in->program, reap, in);
-    if (request.m.value)
+    if (request.m.value & GUEST_KILL_TELL)
         tell_value(GUEST_KILLED, 0);
 }
 
@@ -196,6 +231,10 @@ static void serve(struct init *in, const int *fds, size_t fd_count)
         break;
     case GUEST_TELL:
         tell_state(in);
+        break;
+    case GUEST_TERMINAL:
+        if (fd_count == 1)
+            start_terminal(in, fds[0]);
         break;
     case GUEST_READY:
     case GUEST_STARTED:

@@ -7,7 +7,10 @@
  *
  * The end of a process with much memory takes milliseconds. The program, when it has one thread and
  * no children, is left to die alone: what was sent a SIGKILL forks no more. Others are waited for,
- * since they may be in the middle of a call that still writes. */
+ * since they may be in the middle of a call that still writes.
+ *
+ * The keeper of a terminal does the same with what is below it. Others are stopped only when that
+ * is needed, and it gives up after some seconds: what is left becomes init's. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,12 +20,16 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "init/init.h"
 
-#define ROUNDS_MAX 100000 /* a tenant may have armed timers that wake what was stopped */
+#define ROUNDS_MAX      100000 /* a tenant may have armed timers that wake what was stopped */
+#define CALM_ROUNDS_MAX 5      /* of init_kill_children(), before others are stopped, too */
+#define CHILD_ROUNDS    200
+#define ROUND_MS        20
 
 static bool is_kept(pid_t pid, const int32_t *keep, size_t count)
 {
@@ -74,9 +81,10 @@ struct round {
 static bool signal_children(struct round *r, const int32_t *keep, size_t count, pid_t program,
                             int signal)
 {
-    char text[4096];
+    char path[64], text[4096];
     pid_t pid = 0;
-    int fd = open("/proc/self/task/1/children", O_RDONLY | O_CLOEXEC);
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", getpid());
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : fd_read_full(fd, text, sizeof(text));
     if (fd >= 0)
         close(fd);
@@ -125,4 +133,26 @@ void init_kill_others(const int32_t *keep, size_t count, pid_t program, void (*r
         return;
     }
     kill(-1, SIGCONT); /* also what one of them was just forking */
+}
+
+void init_kill_children(void (*reap)(void *ctx), void *ctx)
+{
+    const struct timespec moment = {.tv_nsec = ROUND_MS * 1000000L};
+    sigset_t chld;
+    struct round r = {.found = 1};
+    bool is_calm = true;
+    sigemptyset(&chld);
+    sigaddset(&chld, SIGCHLD);
+    for (int round = 0; r.found > 0 && round < CHILD_ROUNDS; round++) {
+        is_calm = round < CALM_ROUNDS_MAX;
+        if (!is_calm)
+            kill(-1, SIGSTOP); /* they fork faster than they are killed */
+        if (!signal_children(&r, NULL, 0, 0, SIGKILL))
+            break;
+        if (r.found > 0)
+            sigtimedwait(&chld, NULL, &moment); /* which is blocked */
+        reap(ctx);
+    }
+    if (!is_calm)
+        kill(-1, SIGCONT);
 }

@@ -35,17 +35,22 @@ static int place_fds(const int *fds, size_t count)
     return 0;
 }
 
-static NORETURN void run_program(const struct program *p, const int *fds, size_t fd_count,
-                                 int fail_fd)
+void init_settle_child(void)
 {
     sigset_t none;
     sigemptyset(&none);
     for (int sig = 1; sig < NSIG; sig++)
         signal(sig, SIG_DFL); /* what the spawner ignores came along */
-    setsid();                 /* a process group of its own: signals reach all of the program */
+    sigprocmask(SIG_SETMASK, &none, NULL);
     offer_to_oom_killer();
-    if (place_fds(fds, fd_count) == 0 && chdir(p->directory) == 0 &&
-        sigprocmask(SIG_SETMASK, &none, NULL) == 0)
+}
+
+static NORETURN void run_program(const struct program *p, const int *fds, size_t fd_count,
+                                 int fail_fd)
+{
+    setsid(); /* a process group of its own: signals reach all of the program */
+    init_settle_child();
+    if (place_fds(fds, fd_count) == 0 && chdir(p->directory) == 0)
         execve(p->argv[0], p->argv, p->envp);
     int error = errno;
     (void)!write(fail_fd, &error, sizeof(error));

@@ -70,11 +70,10 @@ static uint32_t add_strings(struct strbuf *b, const char *const *list)
     return count;
 }
 
-int guest_start(struct guest *g, const struct guest_program *p, const int *fds, size_t fd_count,
-                struct error *err)
+static int send_program(struct guest *g, struct guest_message m, const struct guest_program *p,
+                        const int *fds, size_t fd_count, struct error *err)
 {
     scoped_strbuf struct strbuf b;
-    struct guest_message m = {.verb = GUEST_START, .flags = p->is_plain ? GUEST_START_PLAIN : 0};
     strbuf_init(&b, sizeof(m) + GUEST_STRINGS_MAX);
     strbuf_add(&b, &m, sizeof(m)); /* filled in below */
     strbuf_add(&b, p->directory, strlen(p->directory) + 1);
@@ -89,6 +88,22 @@ int guest_start(struct guest *g, const struct guest_program *p, const int *fds, 
     if (fd_send(g->fd, b.data, b.len, fds, fd_count) < 0)
         return error_sys(err, "start the program");
     return 0;
+}
+
+int guest_start(struct guest *g, const struct guest_program *p, const int *fds, size_t fd_count,
+                struct error *err)
+{
+    const struct guest_message m = {.verb = GUEST_START,
+                                    .flags = p->is_plain ? GUEST_START_PLAIN : 0};
+    return send_program(g, m, p, fds, fd_count, err);
+}
+
+int guest_terminal(struct guest *g, const struct guest_program *p, unsigned columns, unsigned rows,
+                   int channel, struct error *err)
+{
+    const struct guest_message m = {.verb = GUEST_TERMINAL,
+                                    .value = (int32_t)(columns << 16 | rows)};
+    return send_program(g, m, p, &channel, 1, err);
 }
 
 int guest_files(struct guest *g, enum guest_files_op op, int in_fd, int out_fd, int64_t since_ns,
@@ -128,7 +143,10 @@ void guest_kill(struct guest *g)
 
 void guest_kill_and_tell(struct guest *g)
 {
-    send_keeping(g, (struct guest_message){.verb = GUEST_KILL, .value = 1}, NULL, 0);
+    send_keeping(
+        g,
+        (struct guest_message){.verb = GUEST_KILL, .value = GUEST_KILL_TELL | GUEST_KILL_TERMINALS},
+        NULL, 0);
 }
 
 void guest_keep(struct guest *g, const int32_t *pids, size_t count)

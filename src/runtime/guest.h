@@ -32,14 +32,19 @@ struct guest_program {
 MUST_CHECK int guest_start(struct guest *guest, const struct guest_program *program, const int *fds,
                            size_t fd_count, struct error *err);
 
+/* Sends a GUEST_TERMINAL: each argument is a shell to try, in this order, and `channel`, which
+ * stays the caller's, is its end of a SOCK_SEQPACKET pair. */
+MUST_CHECK int guest_terminal(struct guest *guest, const struct guest_program *program,
+                              unsigned columns, unsigned rows, int channel, struct error *err);
+
 /* `since_ns`: for a list, 0 = all. */
 MUST_CHECK int guest_files(struct guest *guest, enum guest_files_op op, int in_fd, int out_fd,
                            int64_t since_ns, struct error *err);
 
 /* These cannot fail in a way that matters: a dead channel is told by the callback. */
 void guest_signal(struct guest *guest, int signal);
-void guest_kill(
-    struct guest *guest); /* every process but init, and those of the last guest_keep() */
+void guest_kill(struct guest *guest); /* every process but init, terminals with what runs in them,
+                                       * and those of the last guest_keep() */
 
 /* The pids (inside) that no guest_kill() ends from now on; at most GUEST_KEEP_MAX. */
 void guest_keep(struct guest *guest, const int32_t *pids, size_t count);
@@ -47,7 +52,7 @@ void guest_keep(struct guest *guest, const int32_t *pids, size_t count);
 /* Those pids, borrowed until the next guest_keep(). */
 const int32_t *guest_kept(const struct guest *guest, size_t *count);
 
-/* A kill that is answered: GUEST_KILLED. */
+/* A kill that is answered, GUEST_KILLED, and ends terminals, too. */
 void guest_kill_and_tell(struct guest *guest);
 
 /* GUEST_FILES_SAVE or _RESTORE of the copy `number`; GUEST_FILES_DONE follows. */

@@ -9,14 +9,15 @@
 
 #include <stdint.h>
 
-#define GUEST_CONTROL_FD  3
-#define GUEST_START_FDS   5            /* most fds of a start; at least 3 */
-#define GUEST_STRINGS_MAX (160 * 1024) /* bytes of argv, environment and directory of one start */
-#define GUEST_ARGS_MAX    1024         /* most arguments, and most variables */
-#define GUEST_PATH_MAX    4096
-#define GUEST_KEEP_MAX    96   /* pids that one GUEST_KILL lets live */
-#define GUEST_UID         1000 /* what code inside sees where user namespaces are to be had */
-#define GUEST_WORKSPACE   "/workspace"
+#define GUEST_CONTROL_FD    3
+#define GUEST_START_FDS     5            /* most fds of a start; at least 3 */
+#define GUEST_STRINGS_MAX   (160 * 1024) /* bytes of argv, environment and directory of one start */
+#define GUEST_ARGS_MAX      1024         /* most arguments, and most variables */
+#define GUEST_PATH_MAX      4096
+#define GUEST_KEEP_MAX      96   /* pids that one GUEST_KILL lets live */
+#define GUEST_TERMINALS_MAX 4    /* at a time */
+#define GUEST_UID           1000 /* what code inside sees where user namespaces are to be had */
+#define GUEST_WORKSPACE     "/workspace"
 
 enum guest_verb {
     GUEST_READY = 1,  /* from init: sealed and waiting */
@@ -26,17 +27,25 @@ enum guest_verb {
     GUEST_EXITED,     /* from init: the program's end, as waitid() tells it */
     GUEST_SIGNAL,     /* value: to the program's process group */
     GUEST_KILL,       /* every process but init, at once; the program's end follows. Strings: pids
-                       * (int32) that stay. value: 1 = GUEST_KILLED is wanted when none can run any more
-                       */
+                       * (int32) that stay, beside terminals. value: enum guest_kill_flags */
     GUEST_FILES,      /* value: enum guest_files_op; fds: in, out (any, when not used) */
     GUEST_FILES_DONE, /* from init: value = 0, or an errno */
     GUEST_ADOPT, /* value: a pid inside, of a child of init's: it is the program from now on, as if
                   * started here, and the end of the one before it is told no more */
-    GUEST_ADOPTED, /* from init: value = 0, or ECHILD when there is no such child (any more) */
-    GUEST_KILLED,  /* from init: the GUEST_KILL that wanted an answer is done */
-    GUEST_TELL,    /* for a host that took over from another: what is the program doing? */
-    GUEST_TOLD,    /* from init: value = 1 when it runs, else its end, as in GUEST_EXITED; argc = 1
-                    * when a files worker runs. All that was said before is of no use */
+    GUEST_ADOPTED,  /* from init: value = 0, or ECHILD when there is no such child (any more) */
+    GUEST_KILLED,   /* from init: the GUEST_KILL that wanted an answer is done */
+    GUEST_TELL,     /* for a host that took over from another: what is the program doing? */
+    GUEST_TOLD,     /* from init: value = 1 when it runs, else its end, as in GUEST_EXITED; argc = 1
+                     * when a files worker runs. All that was said before is of no use */
+    GUEST_TERMINAL, /* a terminal beside the program. fd: its channel, on which all that follows is
+                     * told (see terminal.h). value: columns << 16 | rows. Strings: as of
+                     * GUEST_START, but each argument is a shell, of which the first that is there
+                     * is run */
+};
+
+enum guest_kill_flags {
+    GUEST_KILL_TELL = 1 << 0,      /* GUEST_KILLED is wanted when none can run any more */
+    GUEST_KILL_TERMINALS = 1 << 1, /* terminals end, too */
 };
 
 enum guest_files_op {

@@ -2,6 +2,8 @@
  *
  *   restart_client SOCKET RECIPES
  *
+ * Terminals are numbered by the test; their bytes go as base64.
+ *
  * Connects to an abstract socket, takes a JSON object per line and answers with events, one per
  * line. The test is its store: what it asks for as a record it hands to the next one. */
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -12,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -19,14 +22,17 @@
 #include "base/fd.h"
 #include "base/memory.h"
 #include "base/parse.h"
+#include "codec/base64.h"
 #include "core/execution_json.h"
 #include "core/session.h"
+#include "core/terminal.h"
 #include "core/warm.h"
 #include "image/image_store.h"
 #include "image/runner.h"
 #include "runtime/keeper.h"
 
 #define LINE_MAX_BYTES (4 * MIB)
+#define TERMINALS_MAX  8
 
 static struct {
     struct loop *loop;
@@ -41,6 +47,10 @@ static struct {
     char *code;
     json_t *listed;
     const char *recipes;
+    struct client_terminal {
+        int number;
+        struct terminal *terminal; /* NULL: closed */
+    } terminals[TERMINALS_MAX];
     int test; /* the socket to the test */
     struct error error;
 } me;
@@ -108,8 +118,27 @@ static void on_hello(void *ctx, const struct spawn_message *m, int *fds, const s
 
 /* --- what is asked --------------------------------------------------------------------------- */
 
-static void load_template(const char *language)
+static const char *get_text(const json_t *line, const char *key)
 {
+    const char *text = json_string_value(json_object_get(line, key));
+    return text ? text : "";
+}
+
+/* What checkpoints need; -1: there are none. */
+static int open_copier(const char *path)
+{
+    scoped_fd int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return -1;
+    int copy = memfd_create("copier", MFD_CLOEXEC);
+    if (copy < 0 || sendfile(copy, file, NULL, 4 * MIB) <= 0)
+        die("copier");
+    return copy;
+}
+
+static void load_template(const json_t *line)
+{
+    const char *language = get_text(line, "language");
     static const char *env[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp", NULL};
     const char *dirs[IMAGE_STORE_DIRS];
     scoped_free char *text = NULL;
@@ -130,7 +159,7 @@ static void load_template(const char *language)
     t->argv = (const char *const *)me.kernel.command.items;
     t->env = env;
     t->kernel_fd = fd;
-    t->copier_fd = -1;
+    t->copier_fd = open_copier(get_text(line, "copier"));
     t->is_plain = me.kernel.is_plain;
     t->limits = (struct spawn_limits){.memory_bytes = 256 * MIB,
                                       .disk_bytes = 64 * MIB,
@@ -139,12 +168,6 @@ static void load_template(const char *language)
                                       .pids = 64,
                                       .open_files = 1024,
                                       .lifetime_ms = 600 * 1000};
-}
-
-static const char *get_text(const json_t *line, const char *key)
-{
-    const char *text = json_string_value(json_object_get(line, key));
-    return text ? text : "";
 }
 
 static void set_request(const json_t *line)
@@ -179,7 +202,7 @@ static void op_open(const json_t *line)
 {
     const struct warm_order order = {
         .template = &me.template, .memory_bytes = 512 * MIB, .changed = open_session};
-    load_template(get_text(line, "language"));
+    load_template(line);
     if (!parse_hex(get_text(line, "label"), me.label, sizeof(me.label)))
         die("label");
     if (!json_is_true(json_object_get(line, "is_warm")))
@@ -210,7 +233,7 @@ static void op_attach(const json_t *line)
     struct session_record record;
     const struct session_resumption resumption = {.request = &me.request,
                                                   .events = &execution_events};
-    load_template(get_text(line, "language"));
+    load_template(line);
     set_request(line);
     if (!parse_hex(get_text(line, "record"), (uint8_t *)&record, sizeof(record)))
         die("record");
@@ -277,14 +300,149 @@ static void op_end(const json_t *line)
     _exit(0);
 }
 
+static void on_checkpoint(void *ctx, const struct checkpoint_info *info, const struct error *err)
+{
+    (void)ctx;
+    (void)info;
+    say(json_pack("{ss ss}", "event", "checkpoint", "message", err ? err->msg : ""));
+}
+
+static void op_checkpoint(const json_t *line)
+{
+    if (session_checkpoint(me.session, get_text(line, "name"), on_checkpoint, NULL, &me.error) < 0)
+        on_checkpoint(NULL, NULL, &me.error);
+}
+
+static void op_rollback(const json_t *line)
+{
+    if (session_rollback(me.session, get_text(line, "name"), on_checkpoint, NULL, &me.error) < 0)
+        on_checkpoint(NULL, NULL, &me.error);
+}
+
+static void op_freeze(const json_t *line)
+{
+    (void)line;
+    session_freeze(me.session);
+    say(json_pack("{ss sb}", "event", "frozen", "is_frozen", session_info(me.session)->is_frozen));
+}
+
+/* --- terminals ------------------------------------------------------------------------------- */
+
+static void on_terminal_started(void *ctx)
+{
+    const struct client_terminal *t = ctx;
+    say(json_pack("{ss si}", "event", "started", "number", t->number));
+}
+
+static void on_terminal_output(void *ctx, const void *data, size_t len)
+{
+    const struct client_terminal *t = ctx;
+    scoped_strbuf struct strbuf text;
+    strbuf_init(&text, LINE_MAX_BYTES);
+    base64_add(&text, data, len);
+    say(json_pack("{ss si ss}", "event", "printed", "number", t->number, "data",
+                  strbuf_str(&text)));
+}
+
+static void on_terminal_drained(void *ctx)
+{
+    const struct client_terminal *t = ctx;
+    say(json_pack("{ss si}", "event", "drained", "number", t->number));
+}
+
+static void on_terminal_ended(void *ctx, const struct terminal_end *end)
+{
+    struct client_terminal *t = ctx;
+    t->terminal = NULL;
+    say(json_pack("{ss si si si ss}", "event", "over", "number", t->number, "exit_code",
+                  end->exit_code, "signal", end->signal, "message", end->error.msg));
+}
+
+static const struct terminal_events terminal_events = {
+    .started = on_terminal_started,
+    .output = on_terminal_output,
+    .drained = on_terminal_drained,
+    .ended = on_terminal_ended,
+};
+
+static unsigned get_number(const json_t *line, const char *key)
+{
+    return (unsigned)json_integer_value(json_object_get(line, key));
+}
+
+static struct client_terminal *get_terminal(const json_t *line)
+{
+    return &me.terminals[get_number(line, "number") % TERMINALS_MAX];
+}
+
+static void op_terminal(const json_t *line)
+{
+    struct client_terminal *t = get_terminal(line);
+    const struct terminal_order order = {.kind = get_text(line, "kind"),
+                                         .columns = get_number(line, "columns"),
+                                         .rows = get_number(line, "rows"),
+                                         .idle_ms = get_number(line, "idle_ms")};
+    t->number = (int)get_number(line, "number");
+    if (terminal_open(&t->terminal, me.session, &order, &terminal_events, t, &me.error) < 0)
+        on_terminal_ended(t, &(struct terminal_end){.error = me.error});
+}
+
+static void op_type(const json_t *line)
+{
+    struct client_terminal *t = get_terminal(line);
+    const char *text = get_text(line, "data");
+    scoped_free uint8_t *data = xmalloc(BASE64_DECODED_MAX_LEN(strlen(text)) + 1);
+    size_t len;
+    if (!base64_decode(text, strlen(text), data, &len))
+        die("base64");
+    if (t->terminal && terminal_write(t->terminal, data, len))
+        on_terminal_drained(t);
+}
+
+static void op_resize(const json_t *line)
+{
+    struct client_terminal *t = get_terminal(line);
+    if (t->terminal)
+        terminal_resize(t->terminal, get_number(line, "columns"), get_number(line, "rows"));
+}
+
+static void op_hold(const json_t *line)
+{
+    struct client_terminal *t = get_terminal(line);
+    if (t->terminal)
+        (json_is_true(json_object_get(line, "is_held")) ? terminal_pause
+                                                        : terminal_resume)(t->terminal);
+}
+
+static void op_hangup(const json_t *line)
+{
+    struct client_terminal *t = get_terminal(line);
+    if (t->terminal)
+        terminal_close(take_ptr(&t->terminal));
+}
+
 static const struct {
     const char *name;
     void (*run)(const json_t *line);
 } ops[] = {
-    {"open", op_open},     {"execute", op_execute},     {"record", op_record},
-    {"attach", op_attach}, {"list", op_list},           {"reset", op_reset},
-    {"detach", op_detach}, {"interrupt", op_interrupt}, {"close", op_close},
+    {"open", op_open},
+    {"execute", op_execute},
+    {"record", op_record},
+    {"attach", op_attach},
+    {"list", op_list},
+    {"reset", op_reset},
+    {"detach", op_detach},
+    {"interrupt", op_interrupt},
+    {"close", op_close},
     {"end", op_end},
+    {"checkpoint", op_checkpoint},
+    {"rollback", op_rollback},
+    {"freeze", op_freeze},
+    {"terminal", op_terminal},
+    {"type", op_type},
+    {"resize", op_resize},
+    {"hold", op_hold},
+    {"hangup", op_hangup},
 };
 
 static void obey(const char *text, size_t len)
