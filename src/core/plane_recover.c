@@ -229,6 +229,9 @@ static int attach(struct recovery *r, struct live *l, const struct store_session
     struct job *j = find_running(p, row->id);
     record.has_execution = record.has_execution && j && strcmp(j->id, record.execution.id) == 0;
     if (record.has_execution) {
+        /* A journal begins anew, whatever its readers were told before. */
+        memset(record.execution.told, 0, sizeof(record.execution.told));
+        record.execution.told_results = 0;
         resumption.request = job_attach(j, l);
         resumption.ctx = j;
     }
