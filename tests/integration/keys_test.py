@@ -152,6 +152,7 @@ def test_code_without_a_session_counts_while_it_runs(server):
         server.begin(busy, "POST", "/execute", wait, token=made["key"])
         wait_for(lambda: run().status == 429, "the place to be taken")
         assert run().code == "quota_exceeded"
+        assert server.post(SESSIONS, {}, token=made["key"]).code == "quota_exceeded"
         assert server.post("/execute", {"code": "print(1)"}).status == 200, "others are not concerned"
         busy.close()  # who leaves ends what he waits for
         wait_for(lambda: run().status == 200, "the place to be free")
