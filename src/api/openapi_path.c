@@ -229,7 +229,7 @@ static json_t *make_responses(const struct api_route *row)
         add_reply(responses, r);
     add_errors(responses, row->errors);
     add_errors(responses, always);
-    if (!(row->flags & API_OPEN) || row->flags & API_KNOWS)
+    if (!(row->flags & API_OPEN))
         add_errors(responses, with_token);
     if (row->query)
         add_errors(responses, with_query);

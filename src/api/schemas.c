@@ -383,6 +383,7 @@ static const struct shape_field container_usage_fields[] = {
 };
 static const struct shape_field container_list_fields[] = {
     {"containers", SHAPE_OBJECT, SHAPE_LIST, .of = "Container"},
+    CURSOR,
 };
 static const struct shape_field container_logs_fields[] = {
     {"id", SHAPE_ID, .id = ID_SESSION},
