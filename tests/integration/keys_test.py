@@ -208,6 +208,30 @@ def test_revoking_ends_streams(server):
         assert server.get(f"{SESSIONS}/{own['id']}", token=made["key"]).status == 401
 
 
+UPGRADE = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
+           "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Protocol": "cove.terminal"}
+
+
+def frames(stream):
+    """Short messages of a WebSocket: (kind, bytes), up to the end."""
+    while head := stream.read(2):
+        size = int.from_bytes(stream.read(2), "big") if head[1] == 126 else head[1]
+        yield head[0] & 0xf, stream.read(size)
+
+
+def test_revoking_ends_terminals(server):
+    with key(server) as made, session(server, made["key"]) as own, contextlib.closing(server.connect()) as link:
+        server.begin(link, "GET", f"{SESSIONS}/{own['id']}/terminal", token=made["key"], headers=UPGRADE)
+        stream = link.sock.makefile("rb")
+        while (line := stream.readline()) != b"\r\n":
+            assert not line.startswith(b"HTTP") or b" 101 " in line, line
+        messages = frames(stream)
+        assert next(messages)[0] == 2, "the shell says something"
+        assert server.delete(f"{KEYS}/{made['id']}").status == 200
+        kind, text = next(m for m in messages if m[0] != 2)
+        assert (kind, int.from_bytes(text[:2], "big")) == (8, 1008) and b"revoked" in text, (kind, text)
+
+
 def test_keys_outlive_the_server_process():
     with Server() as server, key(server) as kept:
         with key(server) as gone:
