@@ -213,7 +213,10 @@ def test_the_next_process_tells_the_same():
         assert server.get("/health").json["load"]["sessions"] == 1
         [node] = server.get(f"{API}/nodes").json["nodes"]
         assert (node["epoch"], node["state"], node["load"]["sessions"]) == (2, "ready", 1)
-        after = server.get(f"{API}/containers/{session}").json
+        def taken_over():  # its interpreter has yet to answer when the server does already
+            container = server.get(f"{API}/containers/{session}").json
+            return container["state"] == "ready" and container
+        after = wait_for(taken_over, "a session that is ready")
         assert after.pop("usage")["cpu_ms"] >= before.pop("usage")["cpu_ms"]
         assert after | {"last_used_at": None} == before | {"last_used_at": None}  # which is written now and then
         assert samples(server)["cove_sessions", ("state", "ready")] == 1
