@@ -107,8 +107,10 @@ static const struct {
     [WRONG_MALFORMED] = {REALM ", error=\"invalid_request\"",
                          "this cannot be a token: it is empty, too long, or has blanks in it",
                          "send 'Authorization: Bearer ...' with the token as it was shown"},
-    [WRONG_TWICE] = {REALM ", error=\"invalid_request\"",
-                     "there are both Authorization and X-API-Key", "send one of them"},
+    [WRONG_TWICE] =
+        {REALM ", error=\"invalid_request\"",
+         "there are both Authorization and X-API-Key, or one of them and a protocol 'bearer.'",
+         "send one of them"},
     [WRONG_UNKNOWN] = {REALM ", error=\"invalid_token\"", "this token or key is not valid here",
                        "look for a cut or old one; a new key comes from POST /keys"},
     [WRONG_EXPIRED] = {REALM ", error=\"invalid_token\"", "this key has expired",
@@ -282,7 +284,10 @@ static struct api_user *enter_by_token(struct auth *a, struct http_request *r, s
 
 static enum credential_answer read_credential(const struct http_request *r, struct credential *out)
 {
-    return credential_find(http_header(r, "authorization"), http_header(r, "x-api-key"), out);
+    const char *protocols =
+        http_head(r)->is_upgrade ? http_header(r, "sec-websocket-protocol") : NULL;
+    return credential_find(http_header(r, "authorization"), http_header(r, "x-api-key"), protocols,
+                           out);
 }
 
 /* NULL: it is answered. */

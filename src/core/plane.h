@@ -112,6 +112,13 @@ void plane_go_on(struct plane *plane, const char *id);
 void plane_fork(struct plane *plane, const struct plane_caller *who, const char *id,
                 const char *word, const char *name, plane_fn fn, void *ctx);
 
+/* terminal_open() in a live session, with the variables that it was given. */
+struct terminal;
+struct terminal_order;
+MUST_CHECK int plane_open_terminal(struct terminal **out, struct plane *plane,
+                                   const struct plane_caller *who, const char *word,
+                                   const struct terminal_order *order, struct error *err);
+
 /* --- executions ------------------------------------------------------------------------------- */
 
 /* In a session. ASYNC: `fn` when it is written down. SYNC: at its end. STREAM: as ASYNC, and the

@@ -842,6 +842,10 @@ void live_sweep(struct live *l, int64_t now, int64_t wall)
 {
     if (!l->is_known || l->is_writing)
         return;
+    if (l->session && session_info(l->session)->terminal_count > 0) {
+        l->used_ns = now;
+        l->last_used_ns = wall;
+    }
     job_next(l); /* a session is free again after a fork of it without anybody being told */
     if (!l->session)
         write_end(l);
