@@ -172,6 +172,7 @@ void plane_watch(struct plane *plane, const struct plane_events *events, void *c
 /* For operators' views. */
 struct plane_session_view {
     const char *id, *owner, *template_name, *language;
+    enum store_session_state state; /* as its owner is told */
     const struct session_info *info;
     uint64_t sandbox;
     const struct spawn_limits *limits;
