@@ -514,6 +514,8 @@ enum link_end link_stream(struct link *l, const struct link_request *request, ev
         return LINK_OVER;
     if (!is_done)
         return LINK_WOKEN;
+    if (result == CURLE_OPERATION_TIMEDOUT && l->status == 200)
+        return LINK_QUIET;
     if (result == CURLE_OK && l->status != 200) {
         tell_refusal(l, err);
         return l->status >= 500 ? LINK_BROKEN : LINK_FAILED;
