@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/memory.h"
 #include "codec/json.h"
@@ -21,7 +22,7 @@
 #define BODY_MAX_BYTES     (256 * MIB)
 #define ID_MAX_BYTES       128
 #define CONNECT_TIMEOUT_MS 10000
-#define POLL_MS            1000
+#define POLL_MS            200 /* between two looks whether anything came */
 
 struct link {
     CURLM *multi;
@@ -40,6 +41,7 @@ struct link {
     long status;
     struct strbuf answer;
     struct event_stream *events; /* NULL: a document is wanted */
+    int64_t heard_ns;            /* when anything came last */
     struct error failure;        /* of our own reading */
     bool has_failed;
 
@@ -240,6 +242,7 @@ static size_t on_data(char *data, size_t size, size_t count, void *ctx)
     struct link *l = ctx;
     struct error err;
     size_t len = size * count;
+    l->heard_ns = clock_now_ns();
     curl_easy_getinfo(l->easy, CURLINFO_RESPONSE_CODE, &l->status);
     if (l->events && l->status == 200) {
         if (event_stream_add(l->events, data, len, &err) < 0)
@@ -286,18 +289,15 @@ static void set_place(struct link *l, const char *url)
         curl_easy_setopt(l->easy, CURLOPT_CAINFO, l->ca);
 }
 
-/* A document has to be there in time; a stream has to show life. */
+/* A document has to be there in time; a stream has to show life, see is_silent(). */
 static void set_times(struct link *l)
 {
     curl_easy_setopt(l->easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(l->easy, CURLOPT_CONNECTTIMEOUT_MS,
                      (long)MIN(l->timeout_ms, (uint64_t)CONNECT_TIMEOUT_MS));
-    if (!l->events) {
+    if (!l->events)
         curl_easy_setopt(l->easy, CURLOPT_TIMEOUT_MS, (long)l->timeout_ms);
-        return;
-    }
-    curl_easy_setopt(l->easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
-    curl_easy_setopt(l->easy, CURLOPT_LOW_SPEED_TIME, (long)((l->timeout_ms + 999) / 1000));
+    l->heard_ns = clock_now_ns();
 }
 
 static struct curl_slist *add_header(struct curl_slist *list, const char *text)
@@ -332,6 +332,12 @@ static void set_body(struct link *l, const struct link_request *r, struct strbuf
     curl_easy_setopt(l->easy, CURLOPT_CUSTOMREQUEST, r->method);
 }
 
+/* curl's own measure is the speed of the last seconds, which is late to tell. */
+static bool is_silent(const struct link *l)
+{
+    return l->events && clock_now_ns() - l->heard_ns > (int64_t)l->timeout_ms * 1000000;
+}
+
 /* Until it is done, or until `wake_fd` (-1: none) is readable: then false. */
 static bool drive(struct link *l, int wake_fd, CURLcode *result)
 {
@@ -343,10 +349,11 @@ static bool drive(struct link *l, int wake_fd, CURLcode *result)
     while (curl_multi_perform(l->multi, &running) == CURLM_OK && running > 0) {
         wake.revents = 0;
         curl_multi_poll(l->multi, &wake, wake_fd >= 0 ? 1 : 0, POLL_MS, NULL);
-        if (wake.revents) {
-            is_done = false;
+        is_done = !wake.revents;
+        if (is_silent(l))
+            *result = CURLE_OPERATION_TIMEDOUT;
+        if (!is_done || *result == CURLE_OPERATION_TIMEDOUT)
             break;
-        }
     }
     for (const CURLMsg *m; (m = curl_multi_info_read(l->multi, &left));)
         *result = m->msg == CURLMSG_DONE ? m->data.result : *result;
