@@ -6,7 +6,7 @@ all: ## compile into build/
 	@tools/install-deps build
 	@tools/build release
 
-run: ## set everything up and say what to try (same as ./run)
+run: ## set everything up and start the server (same as ./run)
 	@./run
 
 test: ## every test (same as ./test)
