@@ -22,6 +22,7 @@
 #define BODY_MAX_BYTES     (256 * MIB)
 #define ID_MAX_BYTES       128
 #define CONNECT_TIMEOUT_MS 10000
+#define NO_ADDRESS         "that is no address"
 #define POLL_MS            200 /* between two looks whether anything came */
 
 struct link {
@@ -66,37 +67,62 @@ static int refuse_address(struct error *err, const char *why)
                            "unix:/run/cove.sock");
 }
 
-/* The parts that a base may have, put together again. */
+/* Of the parts that an address may have; each is freed by curl_free(). */
+struct parts {
+    char *scheme, *host, *text, *user, *query, *fragment;
+};
+
+static const struct {
+    CURLUPart part;
+    size_t offset;
+    bool is_needed;
+    const char *why;
+} part_rows[] = {
+    {CURLUPART_SCHEME, offsetof(struct parts, scheme), true, NO_ADDRESS},
+    {CURLUPART_HOST, offsetof(struct parts, host), true, NO_ADDRESS},
+    {CURLUPART_URL, offsetof(struct parts, text), true, NO_ADDRESS},
+    {CURLUPART_USER, offsetof(struct parts, user), false,
+     "an address has no user or password: use --token"},
+    {CURLUPART_QUERY, offsetof(struct parts, query), false, "an address has no query"},
+    {CURLUPART_FRAGMENT, offsetof(struct parts, fragment), false, "an address has no fragment"},
+};
+
+/* False: *why says what is wrong with them. */
+static bool read_parts(CURLU *url, struct parts *out, const char **why)
+{
+    for (size_t i = 0; i < ARRAY_LEN(part_rows); i++) {
+        char **part = (char **)((char *)out + part_rows[i].offset);
+        bool is_there = curl_url_get(url, part_rows[i].part, part, 0) == CURLUE_OK;
+        *why = part_rows[i].why;
+        if (is_there != part_rows[i].is_needed)
+            return false;
+    }
+    *why = "only http, https and unix are known";
+    return strcmp(out->scheme, "http") == 0 || strcmp(out->scheme, "https") == 0;
+}
+
+static void free_parts(struct parts *parts)
+{
+    for (size_t i = 0; i < ARRAY_LEN(part_rows); i++)
+        curl_free(*(char **)((char *)parts + part_rows[i].offset));
+}
+
 static int read_url(struct link *l, const char *server, CURLU *url, struct error *err)
 {
-    char *scheme = NULL, *host = NULL, *text = NULL, *extra = NULL;
-    const char *why = NULL;
-    if (curl_url_set(url, CURLUPART_URL, server, 0) != CURLUE_OK ||
-        curl_url_get(url, CURLUPART_SCHEME, &scheme, 0) != CURLUE_OK ||
-        curl_url_get(url, CURLUPART_HOST, &host, 0) != CURLUE_OK)
-        why = "that is no address";
-    else if (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0)
-        why = "only http, https and unix are known";
-    else if (curl_url_get(url, CURLUPART_USER, &extra, 0) == CURLUE_OK)
-        why = "an address has no user or password: use --token";
-    else if (curl_url_get(url, CURLUPART_QUERY, &extra, 0) == CURLUE_OK ||
-             curl_url_get(url, CURLUPART_FRAGMENT, &extra, 0) == CURLUE_OK)
-        why = "an address has no query and no fragment";
-    else if (curl_url_get(url, CURLUPART_URL, &text, 0) != CURLUE_OK)
-        why = "that is no address";
-    if (!why) {
-        l->is_local = is_local_host(host);
-        size_t len = strlen(text);
-        while (len > 0 && text[len - 1] == '/')
+    struct parts parts = {0};
+    const char *why = NO_ADDRESS;
+    bool is_good =
+        curl_url_set(url, CURLUPART_URL, server, 0) == CURLUE_OK && read_parts(url, &parts, &why);
+    if (is_good) {
+        size_t len = strlen(parts.text);
+        while (len > 0 && parts.text[len - 1] == '/')
             len--;
-        l->address = xstrndup(text, len);
+        l->is_local = is_local_host(parts.host);
+        l->address = xstrndup(parts.text, len);
         l->base = xasprintf("%s" API_PREFIX, l->address);
     }
-    curl_free(scheme);
-    curl_free(host);
-    curl_free(text);
-    curl_free(extra);
-    return why ? refuse_address(err, why) : 0;
+    free_parts(&parts);
+    return is_good ? 0 : refuse_address(err, why);
 }
 
 static int read_address(struct link *l, const char *server, struct error *err)
@@ -483,7 +509,7 @@ static int tell_refusal(struct link *l, struct error *err)
     return -1;
 }
 
-static bool is_good(const struct link *l)
+static bool is_accepted(const struct link *l)
 {
     return l->status >= 200 && l->status < 300;
 }
@@ -496,7 +522,7 @@ int link_ask(struct link *l, const struct link_request *request, json_t **out, s
     perform(l, request, -1, &result);
     if (result != CURLE_OK)
         return tell_fault(l, result, err);
-    if (!is_good(l))
+    if (!is_accepted(l))
         return tell_refusal(l, err);
     if (l->answer.len == 0) {
         *out = json_null();
