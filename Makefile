@@ -6,7 +6,7 @@ all: ## compile into build/
 	@tools/install-deps build
 	@tools/build release
 
-run: ## set everything up and say what to try (same as ./run)
+run: ## set everything up and start the server (same as ./run)
 	@./run
 
 test: ## every test (same as ./test)
@@ -25,6 +25,11 @@ bench-sessions: all ## what live sessions cost, beside their goals (ARGS="--crow
 	@tools/install-deps image bench
 	@tools/build-images python
 	@bench/sessions $(ARGS)
+
+bench-http: all ## what the server costs over HTTP, beside their goals (ARGS="--quick")
+	@tools/install-deps image bench
+	@tools/build-images python
+	@bench/http $(ARGS)
 
 lint: all ## every check that reads the code without running it
 	@tools/install-deps lint
@@ -55,4 +60,4 @@ clean: ## remove every build directory
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
-.PHONY: all run test asan bench bench-sessions lint format coverage fuzz fresh install clean help
+.PHONY: all run test asan bench bench-sessions bench-http lint format coverage fuzz fresh install clean help

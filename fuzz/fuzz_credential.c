@@ -14,9 +14,8 @@ static void check_secret(const char *header, const struct credential *c)
 {
     BUG_ON(!credential_is_secret(c->text, c->len) || c->len > CREDENTIAL_MAX_BYTES);
     BUG_ON(c->text < header || c->text + c->len != header + strlen(header));
-    BUG_ON(c->text[0] == ' ' || c->text[c->len - 1] == ' ');
     for (size_t i = 0; i < c->len; i++)
-        BUG_ON(c->text[i] < ' ' || c->text[i] > '~');
+        BUG_ON(c->text[i] <= ' ' || c->text[i] > '~');
 }
 
 /* The other header with the same secret says the same. */

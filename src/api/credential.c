@@ -11,10 +11,10 @@
 bool credential_is_secret(const char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
-        if (text[i] < ' ' || text[i] > '~')
+        if (text[i] <= ' ' || text[i] > '~')
             return false;
     }
-    return len > 0 && len <= CREDENTIAL_MAX_BYTES && text[0] != ' ' && text[len - 1] != ' ';
+    return len > 0 && len <= CREDENTIAL_MAX_BYTES;
 }
 
 /* How many of the protocols are secrets; *out is the first. */

@@ -33,6 +33,5 @@ struct credential {
 enum credential_answer credential_find(const char *authorization, const char *api_key,
                                        const char *protocols, struct credential *out);
 
-/* Whether it can be shown at all: 1 to CREDENTIAL_MAX_BYTES characters of ASCII that can be seen,
- * or blanks between them, since some choose several words. */
+/* Whether it can be shown at all: 1 to CREDENTIAL_MAX_BYTES visible characters of ASCII. */
 bool credential_is_secret(const char *text, size_t len);

@@ -57,6 +57,7 @@ void plane_on_event(struct plane *plane, const struct spawn_message *m);
 struct plane_caller {
     const char *owner; /* the id of his key; "": the operator */
     bool sees_all;
+    const struct store_amounts *quota; /* for code without a session; NULL: no limit */
 };
 
 typedef void (*plane_fn)(void *ctx, const char *text, size_t len, const struct error *err);
@@ -99,6 +100,10 @@ struct session *plane_use(struct plane *plane, const struct plane_caller *who, c
                           struct error *err);
 const char *plane_session_id(struct plane *plane, const struct plane_caller *who,
                              const char *word); /* of a live one; or NULL */
+
+/* Writes down what another process needs to go on with it; what the store is asked for next is
+ * written after that. */
+void plane_write(struct plane *plane, const char *id);
 
 /* What plane_use() was for is over, and the session is free again: what waits for it begins. */
 void plane_go_on(struct plane *plane, const char *id);

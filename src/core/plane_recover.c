@@ -182,15 +182,6 @@ static struct resource_spec resources_of(const json_t *facts)
     };
 }
 
-/* The same as every session of its kind has: then it needs none of its own. */
-static bool is_usual(const struct catalog_kind *kind, const struct resource_spec *spec)
-{
-    const struct spawn_limits *limits = catalog_limits(kind);
-    return spec->memory_bytes == limits->memory_bytes && spec->disk_bytes == limits->disk_bytes &&
-           (uint64_t)spec->pids == limits->pids &&
-           (uint64_t)(spec->cpus * 1000 + 0.5) == limits->cpu_milli;
-}
-
 static void ignore(void *ctx, const struct store_answer *answer)
 {
     (void)ctx, (void)answer;
@@ -231,14 +222,16 @@ static int attach(struct recovery *r, struct live *l, const struct store_session
     struct sandbox *s = claim(r, record.sandbox, row->id);
     if (!s)
         return error_set(err, ERROR_UNAVAILABLE, "its sandbox is gone");
-    struct catalog_kind *kind = catalog_find(p->order.catalog, row->template_id, err);
     const struct resource_spec resources = resources_of(l->facts);
-    if (!kind ||
-        catalog_hold(kind, is_usual(kind, &resources) ? NULL : &resources, &l->kind, err) < 0)
+    if (catalog_revive(p->order.catalog, row->template_id, row->language ? row->language : "",
+                       &resources, &l->kind, err) < 0)
         return -1;
     struct job *j = find_running(p, row->id);
     record.has_execution = record.has_execution && j && strcmp(j->id, record.execution.id) == 0;
     if (record.has_execution) {
+        /* A journal begins anew, whatever its readers were told before. */
+        memset(record.execution.told, 0, sizeof(record.execution.told));
+        record.execution.told_results = 0;
         resumption.request = job_attach(j, l);
         resumption.ctx = j;
     }

@@ -182,6 +182,13 @@ struct session *plane_use(struct plane *p, const struct plane_caller *who, const
     return l ? l->session : NULL;
 }
 
+void plane_write(struct plane *p, const char *id)
+{
+    struct map_node *node = map_find(&p->sessions, id);
+    if (node)
+        live_write(MAP_OF(node, struct live, by_id));
+}
+
 void plane_go_on(struct plane *p, const char *id)
 {
     struct map_node *node = map_find(&p->sessions, id);

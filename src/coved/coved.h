@@ -20,7 +20,7 @@
 #include "image/image_store.h"
 #include "runtime/spawner_client.h"
 
-#define COVED_SIGNALS 2
+#define COVED_SIGNALS 3
 
 struct coved {
     struct config config;

@@ -17,6 +17,7 @@
 #include "store/sqlite.h"
 
 #define CONNECTIONS_MAX 16384
+#define STATUS_AGAIN    1 /* the spawner starts the next one */
 
 static int fail(struct coved *c, const struct error *err)
 {
@@ -282,15 +283,18 @@ static void on_event(void *ctx, const struct spawn_message *m)
 
 /* --- begin ------------------------------------------------------------------------------------ */
 
+/* SIGHUP asks for another process in place of this one, as after an upgrade; sandboxes stay. */
 static void on_signal(void *ctx, int signal)
 {
-    (void)signal;
-    stop_begin(ctx);
+    struct coved *c = ctx;
+    if (!c->is_stopping || signal != SIGHUP)
+        c->status = signal == SIGHUP ? STATUS_AGAIN : 0;
+    stop_begin(c);
 }
 
 static int watch_signals(struct coved *c, struct error *err)
 {
-    static const int wanted[COVED_SIGNALS] = {SIGTERM, SIGINT};
+    static const int wanted[COVED_SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
     for (size_t i = 0; i < COVED_SIGNALS; i++) {
         if (loop_signal_new(&c->signals[i], c->loop, wanted[i], on_signal, c, err) < 0)
             return -1;

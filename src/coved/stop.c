@@ -25,7 +25,7 @@ void stop_now(struct coved *c, int status)
 void stop_begin(struct coved *c)
 {
     if (c->is_stopping || !c->http) {
-        stop_now(c, 0);
+        stop_now(c, c->status);
         return;
     }
     c->is_stopping = true;

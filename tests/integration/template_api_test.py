@@ -230,3 +230,26 @@ def test_what_was_answered_is_there_after_a_kill():
             made = make(server, name=f"template-{number}")
             server.kill_coved()
             assert server.get(f"{TEMPLATES}/template-{number}").json == made
+
+
+@pytest.mark.parametrize("change", [{"language": "bash"}, {"resources": {"memory_bytes": "32M", "pids": 8}}, {"image": "python"}])
+def test_sessions_outlive_what_their_template_was(change):
+    with Server() as server:
+        template = make(server, name="mine", resources={"memory_bytes": "128M"})
+        session = server.post("/api/v1/sessions", {"template": "mine", "resources": {"pids": 100}})
+        assert session.status == 201, session
+        path = f"/api/v1/sessions/{session.json['id']}"
+
+        def run(code):
+            answer = server.post(f"{path}/execute", {"code": code, "mode": "sync", "queue": True})
+            assert answer.status == 200, answer
+            return answer.json["stdout"]
+        run("x = 6")
+        changed = server.put(f"{TEMPLATES}/{template['id']}", {"name": "mine", "language": "python", **change})
+        assert changed.status == 200, changed
+        server.kill_coved()
+        wait_for(lambda: server.get(path).json["state"] != "creating", "the session")
+        assert server.get(path).json["resources"] == session.json["resources"]
+        assert run("print(x * 7)") == "42\n"
+        assert server.post(f"{path}/reset").status == 200
+        assert run("print(1)") == "1\n"
