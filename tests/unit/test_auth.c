@@ -27,6 +27,7 @@
 #define INTERNAL  "internal-token-0123456789"
 #define SHORT     "guess-me"
 #define BEARER    "Authorization: Bearer "
+#define UPGRADE   "Connection: Upgrade\r\nUpgrade: websocket\r\n"
 #define WALL_NS   (1800000000 * SECOND)
 #define ANSWER    (1 * MIB)
 #define SECRET_AT 32 /* of the text of a key: what is before it is public */
@@ -350,6 +351,25 @@ static const struct shown_case shown_cases[] = {
      REALM ", error=\"invalid_request\""},
     {"both headers are refused", BEARER TOKEN "\r\nX-API-Key: " TOKEN "\r\n", 401,
      "both Authorization and X-API-Key", REALM ", error=\"invalid_request\""},
+    {"a protocol opens where a WebSocket is asked for",
+     UPGRADE "Sec-WebSocket-Protocol: cove.terminal, bearer." TOKEN "\r\n", 200, NULL, NULL},
+    {"in any place", UPGRADE "Sec-WebSocket-Protocol: bearer." TOKEN " ,cove.terminal\r\n", 200,
+     NULL, NULL},
+    {"elsewhere it says nothing", "Sec-WebSocket-Protocol: bearer." TOKEN "\r\n", 401,
+     "this needs a token", REALM},
+    {"a protocol that is no token says nothing",
+     UPGRADE "Sec-WebSocket-Protocol: cove.terminal, xbearer." TOKEN "\r\n", 401,
+     "this needs a token", REALM},
+    {"a wrong one is refused", UPGRADE "Sec-WebSocket-Protocol: bearer." TOKEN "0\r\n", 401,
+     "not valid here", REALM ", error=\"invalid_token\""},
+    {"an empty one is refused", UPGRADE "Sec-WebSocket-Protocol: bearer.\r\n", 401,
+     "cannot be a token", REALM ", error=\"invalid_request\""},
+    {"two of them are refused",
+     UPGRADE "Sec-WebSocket-Protocol: bearer." TOKEN ", bearer." TOKEN "\r\n", 401,
+     "both Authorization", REALM ", error=\"invalid_request\""},
+    {"one beside a header is refused",
+     UPGRADE BEARER TOKEN "\r\nSec-WebSocket-Protocol: bearer." TOKEN "\r\n", 401,
+     "both Authorization", REALM ", error=\"invalid_request\""},
     {"what has the form of a key is refused",
      BEARER "cove_0123456789abcdefghjkmnpqrs_"
             "tvwxyz0123456789abcdefghjkmnpqrstvwxyz0123456789abcd\r\n",
