@@ -89,7 +89,7 @@ static const enum store_session_state states[] = {
 
 enum store_session_state live_state(const struct live *l)
 {
-    if (!l->session)
+    if (l->is_over)
         return STORE_SESSION_TERMINATED;
     if (l->is_ending)
         return STORE_SESSION_TERMINATING;
@@ -278,8 +278,11 @@ static void on_end_written(void *ctx, const struct store_answer *answer)
 {
     struct live *l = ctx;
     l->is_writing = false;
-    if (answer->err && answer->err->code == ERROR_UNAVAILABLE)
-        return; /* the sweep tries again */
+    if (answer->err && answer->err->code == ERROR_UNAVAILABLE) { /* the sweep tries again */
+        plane_answer(take_ptr(&l->ending), NULL, 0, answer->err);
+        return;
+    }
+    l->is_over = true;
     tell_all(l, take_ptr(&l->ending));
     live_forget(l);
 }
