@@ -720,12 +720,18 @@ static size_t queue_length(const struct live *l)
     return count;
 }
 
+/* It runs nothing, but is being taken over, or reset: a moment that nobody has to know of. */
+static bool is_returning(const struct live *l)
+{
+    return session_info(l->session)->state == SESSION_CREATING && !l->running && !l->first;
+}
+
 /* Begins it or has it wait. */
 static int place(struct job *j, struct live *l, bool may_queue, struct error *err)
 {
     if (is_free(l))
         return refuse_full(j->plane, err) < 0 ? -1 : begin_in(j, l, err);
-    if (!may_queue || session_info(l->session)->state == SESSION_FAILED)
+    if (!(may_queue || is_returning(l)) || session_info(l->session)->state == SESSION_FAILED)
         return refuse_busy(l, err);
     if (queue_length(l) >= SESSION_QUEUE_MAX) {
         error_set(err, ERROR_LIMIT, "%d executions wait already", SESSION_QUEUE_MAX);

@@ -95,7 +95,9 @@ enum store_session_state live_state(const struct live *l)
         return STORE_SESSION_TERMINATING;
     enum store_session_state state = states[session_info(l->session)->state];
     bool waits = state == STORE_SESSION_READY && (l->running || l->first);
-    return waits ? STORE_SESSION_BUSY : state;
+    /* One that somebody knows was created: it is being taken over, or reset. */
+    bool returns = state == STORE_SESSION_CREATING && l->is_known;
+    return waits || returns ? STORE_SESSION_BUSY : state;
 }
 
 static json_t *live_json(const struct live *l)
