@@ -26,6 +26,11 @@ bench-sessions: all ## what live sessions cost, beside their goals (ARGS="--crow
 	@tools/build-images python
 	@bench/sessions $(ARGS)
 
+bench-http: all ## what the server costs over HTTP, beside their goals (ARGS="--quick")
+	@tools/install-deps image bench
+	@tools/build-images python
+	@bench/http $(ARGS)
+
 lint: all ## every check that reads the code without running it
 	@tools/install-deps lint
 	@tools/lint
@@ -55,4 +60,4 @@ clean: ## remove every build directory
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
-.PHONY: all run test asan bench bench-sessions lint format coverage fuzz fresh install clean help
+.PHONY: all run test asan bench bench-sessions bench-http lint format coverage fuzz fresh install clean help

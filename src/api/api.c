@@ -62,8 +62,9 @@ static struct api_call *new_call(struct http_request *r, const struct api_server
     call->request = r;
     call->id = xstrdup(http_id(r));
     call->owner = xstrdup(user ? user->caller.owner : "");
-    call->caller =
-        (struct plane_caller){.owner = call->owner, .sees_all = user && user->caller.sees_all};
+    if (user)
+        call->caller = user->caller;
+    call->caller.owner = call->owner;
     call->scopes = user ? user->scopes : 0;
     call->parameters = copy_parameters(r, call->row);
     http_on_gone(r, on_gone, call);

@@ -81,12 +81,20 @@ static void hash_request(struct api_call *call)
     sha256_end(hash, call->attempt.hash);
 }
 
+/* Visible characters of ASCII: what no proxy changes, and every store keeps as it is. */
+static bool is_key(const char *text)
+{
+    size_t len = 0;
+    while (text[len] > ' ' && text[len] <= '~')
+        len++;
+    return len > 0 && len <= KEY_MAX_BYTES && text[len] == '\0';
+}
+
 void attempt_begin(struct api_call *call, const char *key)
 {
     struct error err;
-    size_t len = strlen(key);
-    if (len == 0 || len > KEY_MAX_BYTES) {
-        error_set(&err, ERROR_INVALID, "Idempotency-Key: has %zu bytes, 1 to %d are allowed", len,
+    if (!is_key(key)) {
+        error_set(&err, ERROR_INVALID, "Idempotency-Key: expected 1 to %d visible characters",
                   KEY_MAX_BYTES);
         api_fail(call, &err);
         return;

@@ -5,15 +5,13 @@
  * guessed; while an address is out of tries, it is refused there in the same words as a wrong one.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/auth.h"
+#include "api/auth_inside.h"
 
 #include <arpa/inet.h>
-#include <inttypes.h>
 #include <string.h>
 
 #include "api/credential.h"
 #include "base/clock.h"
-#include "base/map.h"
 #include "base/memory.h"
 #include "base/parse.h"
 #include "core/api_key.h"
@@ -22,60 +20,22 @@
 #define ADDRESSES         4096 /* whose failures are remembered */
 #define FAILURES_MINUTE   30
 #define FAILURES_BURST    20
-#define USED_EVERY_NS     (60 * 1000000000ll) /* how often the store learns that a key is used */
 #define MS_PER_S          1000
 #define CHALLENGE_BYTES   256
-#define ADDRESS_BYTES     (2 * 8 + 1) /* half of an IPv6 address in hex */
+#define ADDRESS_BYTES     (2 * IPV6_PREFIX_BYTES + 1) /* half of an IPv6 address in hex */
 #define IPV6_PREFIX_BYTES 8
-
-struct token {
-    uint8_t hash[SHA256_BYTES];
-    bool is_set, is_short;
-    struct api_user user;
-};
-
-struct auth_watch {
-    struct auth_watch *next, **link; /* link: what points to it */
-    void (*fn)(void *ctx);
-    void *ctx;
-};
-
-struct auth_key {
-    struct map_node by_id;
-    char id[ID_BYTES];
-    uint8_t hash[SHA256_BYTES];
-    struct rate_rule rate;
-    struct rate_bucket bucket;
-    int64_t expires_ns, revoked_ns;
-    int64_t told_ns; /* monotonic: when the store was told that it is used; 0: never */
-    struct api_user user;
-    struct auth_watch *watches;
-};
-
-struct auth {
-    struct store *store;
-    const struct log *log;
-    struct token operator, internal;
-    bool trusts_loopback;
-    struct rate_rule failures, keys_rate;
-    struct rate_limit *addresses;
-    struct map keys;
-    void (*loaded)(void *ctx, const struct error *err);
-    void *loaded_ctx;
-};
 
 /* --- its life --------------------------------------------------------------------------------- */
 
-static int set_token(struct token *t, const char *text, const char *what, struct error *err)
+static int set_token(struct auth_token *t, const char *text, const char *what, struct error *err)
 {
     if (!text)
         return 0;
     size_t len = strlen(text);
     if (!credential_is_secret(text, len))
         return error_set(err, ERROR_INVALID,
-                         "%s: must have 1 to %d characters of ASCII, no control characters, and no "
-                         "blanks at its ends",
-                         what, CREDENTIAL_MAX_BYTES);
+                         "%s: must have 1 to %d visible characters of ASCII and no blanks", what,
+                         CREDENTIAL_MAX_BYTES);
     api_key_hash(text, len, t->hash);
     t->is_set = true;
     t->is_short = len < AUTH_TOKEN_STRONG_BYTES;
@@ -124,149 +84,6 @@ void auth_free(struct auth *a)
     free(a);
 }
 
-/* --- keys ------------------------------------------------------------------------------------- */
-
-static struct auth_key *find_key(const struct auth *a, const char *id)
-{
-    struct map_node *node = map_find(&a->keys, id);
-    return node ? MAP_OF(node, struct auth_key, by_id) : NULL;
-}
-
-/* What a later program has written may not be known here: such a key may do nothing. */
-static unsigned read_scopes(const struct auth *a, const struct store_key *key)
-{
-    unsigned scopes = 0;
-    if (!scope_parse(key->scopes, &scopes))
-        log_warn(a->log, "a key has scopes that are not known", LOG_STR("key", key->id));
-    return scopes & ~(unsigned)SCOPE_INTERNAL;
-}
-
-void auth_add(struct auth *a, const struct store_key *key)
-{
-    if (!id_is_valid(ID_KEY, key->id) || key->hash.len != SHA256_BYTES || find_key(a, key->id))
-        return; /* nobody can show such a key; or a page of the list has it once more */
-    struct auth_key *k = xcalloc(1, sizeof(*k));
-    memcpy(k->id, key->id, strlen(key->id));
-    memcpy(k->hash, key->hash.data, SHA256_BYTES);
-    k->rate = key->rate_per_minute ? (struct rate_rule){.per_minute = key->rate_per_minute}
-                                   : a->keys_rate;
-    k->expires_ns = key->expires_ns;
-    k->revoked_ns = key->revoked_ns;
-    unsigned scopes = read_scopes(a, key);
-    k->user = (struct api_user){{.owner = k->id, .sees_all = scopes & SCOPE_ADMIN}, scopes};
-    map_add(&a->keys, &k->by_id, k->id);
-}
-
-int auth_check_room(const struct auth *a, struct error *err)
-{
-    if (a->keys.count < AUTH_KEYS_MAX)
-        return 0;
-    return error_set(err, ERROR_LIMIT, "there are %zu keys, the revoked ones included: no more",
-                     a->keys.count);
-}
-
-bool auth_find_scopes(const struct auth *a, const char *id, unsigned *out)
-{
-    const struct auth_key *k = find_key(a, id);
-    if (k)
-        *out = k->user.scopes;
-    return k;
-}
-
-/* One that is linked nowhere is fine. */
-static void unlink_watch(struct auth_watch *w)
-{
-    if (!w->link)
-        return;
-    *w->link = w->next;
-    if (w->next)
-        w->next->link = w->link;
-    w->link = NULL;
-}
-
-struct auth_watch *auth_watch_new(struct auth *a, const char *owner, void (*fn)(void *ctx),
-                                  void *ctx)
-{
-    struct auth_key *k = find_key(a, owner);
-    if (!k)
-        return NULL;
-    struct auth_watch *w = xcalloc(1, sizeof(*w));
-    *w = (struct auth_watch){.next = k->watches, .link = &k->watches, .fn = fn, .ctx = ctx};
-    if (w->next)
-        w->next->link = &w->next;
-    k->watches = w;
-    return w;
-}
-
-void auth_watch_free(struct auth_watch *w)
-{
-    if (w)
-        unlink_watch(w);
-    free(w);
-}
-
-void auth_revoke(struct auth *a, const char *id, int64_t now_ns)
-{
-    struct auth_key *k = find_key(a, id);
-    if (!k || k->revoked_ns)
-        return;
-    k->revoked_ns = now_ns;
-    while (k->watches) {
-        struct auth_watch *w = k->watches;
-        unlink_watch(w);
-        w->fn(w->ctx); /* which frees it, and perhaps others */
-    }
-}
-
-static void end_load(struct auth *a, const struct error *err)
-{
-    take_ptr (&a->loaded)(a->loaded_ctx, err);
-}
-
-static void load_page(struct auth *a, const char *cursor);
-
-static void on_page(void *ctx, const struct store_answer *answer)
-{
-    struct auth *a = ctx;
-    if (answer->err) {
-        end_load(a, answer->err);
-        return;
-    }
-    for (size_t i = 0; i < answer->count; i++)
-        auth_add(a, &answer->keys[i]);
-    if (answer->next_cursor)
-        load_page(a, answer->next_cursor);
-    else
-        end_load(a, NULL);
-}
-
-static void load_page(struct auth *a, const char *cursor)
-{
-    const struct store_filter filter = {.cursor = cursor, .limit = STORE_PAGE_MAX};
-    store_list_keys(a->store, &filter, on_page, a);
-}
-
-void auth_load(struct auth *a, void (*done)(void *ctx, const struct error *err), void *ctx)
-{
-    a->loaded = done;
-    a->loaded_ctx = ctx;
-    load_page(a, NULL);
-}
-
-static void ignore(void *ctx, const struct store_answer *answer)
-{
-    (void)ctx, (void)answer; /* it is told again in a minute */
-}
-
-static void tell_used(struct auth *a, struct auth_key *k, int64_t now_ns)
-{
-    if (k->told_ns && now_ns - k->told_ns < USED_EVERY_NS)
-        return;
-    k->told_ns = now_ns;
-    const struct store_key_change change = {.id = k->id, .last_used_ns = clock_wall_ns()};
-    store_change_key(a->store, &change, ignore, NULL);
-}
-
 /* --- refusals --------------------------------------------------------------------------------- */
 
 enum wrong {
@@ -288,10 +105,12 @@ static const struct {
                       "the Authorization header is not of the kind 'Bearer'",
                       "send 'Authorization: Bearer ...'"},
     [WRONG_MALFORMED] = {REALM ", error=\"invalid_request\"",
-                         "this cannot be a token: it is empty, too long, or has other characters",
+                         "this cannot be a token: it is empty, too long, or has blanks in it",
                          "send 'Authorization: Bearer ...' with the token as it was shown"},
-    [WRONG_TWICE] = {REALM ", error=\"invalid_request\"",
-                     "there are both Authorization and X-API-Key", "send one of them"},
+    [WRONG_TWICE] =
+        {REALM ", error=\"invalid_request\"",
+         "there are both Authorization and X-API-Key, or one of them and a protocol 'bearer.'",
+         "send one of them"},
     [WRONG_UNKNOWN] = {REALM ", error=\"invalid_token\"", "this token or key is not valid here",
                        "look for a cut or old one; a new key comes from POST /keys"},
     [WRONG_EXPIRED] = {REALM ", error=\"invalid_token\"", "this key has expired",
@@ -385,7 +204,7 @@ static bool is_local(const struct http_request *r)
 }
 
 struct who {
-    struct token *token; /* one of these, or none */
+    struct auth_token *token; /* one of these, or none */
     struct auth_key *key;
 };
 
@@ -396,7 +215,7 @@ static struct who identify(struct auth *a, const struct credential *c)
     uint8_t hash[SHA256_BYTES];
     char id[ID_BYTES] = "";
     api_key_parse(c->text, c->len, id);
-    struct auth_key *key = find_key(a, id);
+    struct auth_key *key = auth_find(a, id);
     api_key_hash(c->text, c->len, hash);
     bool is_operator = api_key_same(hash, a->operator.hash);
     bool is_internal = api_key_same(hash, a->internal.hash);
@@ -441,12 +260,12 @@ static struct api_user *enter_by_key(struct auth *a, struct http_request *r, str
         refuse_rate(r, "this key has used up its rate of requests", wait_ns);
         return NULL;
     }
-    tell_used(a, k, now_ns);
+    auth_tell_used(a, k, now_ns);
     return &k->user;
 }
 
 /* Whether the token counts here and now. */
-static bool may_enter(struct auth *a, const struct http_request *r, const struct token *t,
+static bool may_enter(struct auth *a, const struct http_request *r, const struct auth_token *t,
                       int64_t *wait_ns)
 {
     char text[ADDRESS_BYTES];
@@ -454,7 +273,7 @@ static bool may_enter(struct auth *a, const struct http_request *r, const struct
            rate_limit_may(a->addresses, address_of(r, text), &a->failures, clock_now_ns(), wait_ns);
 }
 
-static struct api_user *enter_by_token(struct auth *a, struct http_request *r, struct token *t)
+static struct api_user *enter_by_token(struct auth *a, struct http_request *r, struct auth_token *t)
 {
     int64_t wait_ns;
     if (may_enter(a, r, t, &wait_ns))
@@ -465,7 +284,10 @@ static struct api_user *enter_by_token(struct auth *a, struct http_request *r, s
 
 static enum credential_answer read_credential(const struct http_request *r, struct credential *out)
 {
-    return credential_find(http_header(r, "authorization"), http_header(r, "x-api-key"), out);
+    const char *protocols =
+        http_head(r)->is_upgrade ? http_header(r, "sec-websocket-protocol") : NULL;
+    return credential_find(http_header(r, "authorization"), http_header(r, "x-api-key"), protocols,
+                           out);
 }
 
 /* NULL: it is answered. */
@@ -492,8 +314,8 @@ static struct api_user *authenticate(struct auth *a, struct http_request *r)
     return NULL;
 }
 
-/* At an open door: who it is, as far as that is known; NULL: anybody. A wrong secret counts here,
- * too, since an answer may tell the right one by what is in it. */
+/* At an open door that says more to some: who it is, as far as that is known; NULL: anybody. A
+ * wrong secret counts here, too, since an answer may tell the right one by what is in it. */
 static struct api_user *recognise(struct auth *a, struct http_request *r)
 {
     struct credential c;
@@ -527,10 +349,10 @@ bool auth_authorize(struct http_request *r, const struct route *route, void *ctx
 {
     const struct api_server *server = ctx;
     const struct api_route *row = api_table_row(server->table, route);
-    if (row->flags & API_OPEN) {
+    if (row->flags & API_KNOWS)
         http_set_user(r, recognise(server->api->auth, r));
+    if (row->flags & API_OPEN)
         return true;
-    }
     struct api_user *user = authenticate(server->api->auth, r);
     if (!user)
         return false;

@@ -36,8 +36,8 @@ void auth_load(struct auth *auth, void (*done)(void *ctx, const struct error *er
 void auth_free(struct auth *auth); /* after the server: requests borrow their users */
 SCOPED_DEFINE(auth)
 
-/* For http_server_config.authorize; `ctx` is the struct api_server. At an open door everybody may
- * pass, and who shows a secret that is valid is known. */
+/* For http_server_config.authorize; `ctx` is the struct api_server. At an open door (API_OPEN)
+ * everybody may pass; where it says so (API_KNOWS), who shows a valid secret is known. */
 bool auth_authorize(struct http_request *r, const struct route *route, void *ctx);
 
 /* --- keys, for whoever makes and revokes them ------------------------------------------------- */

@@ -45,17 +45,19 @@ static size_t number_of(const struct api_route *row)
 
 /* --- hooks ------------------------------------------------------------------------------------ */
 
-void observe_request(const struct http_record *r, void *ctx)
+void observe_request(const struct http_record *record, void *ctx)
 {
     const struct api_server *server = ctx;
     struct metrics *m = server->api->metrics;
-    const struct api_route *row = r->route ? api_table_row(server->table, r->route) : NULL;
+    const struct api_route *row =
+        record->route ? api_table_row(server->table, record->route) : NULL;
     size_t route = number_of(row);
-    metrics_add(m, METRIC_HTTP_REQUESTS, METRIC_AT(route, r->method, METRIC_CLASS(r->status)), 1);
-    metrics_observe(m, METRIC_HTTP_SECONDS, METRIC_AT(route), (double)r->duration_ns / 1e9);
-    metrics_add(m, METRIC_HTTP_BYTES_IN, METRIC_PLAIN, (double)r->bytes_in);
-    metrics_add(m, METRIC_HTTP_BYTES_OUT, METRIC_PLAIN, (double)r->bytes_out);
-    access_log_request(server->api->log, r, row);
+    metrics_add(m, METRIC_HTTP_REQUESTS,
+                METRIC_AT(route, record->method, METRIC_CLASS(record->status)), 1);
+    metrics_observe(m, METRIC_HTTP_SECONDS, METRIC_AT(route), (double)record->duration_ns / 1e9);
+    metrics_add(m, METRIC_HTTP_BYTES_IN, METRIC_PLAIN, (double)record->bytes_in);
+    metrics_add(m, METRIC_HTTP_BYTES_OUT, METRIC_PLAIN, (double)record->bytes_out);
+    access_log_request(server->api->log, record, row);
 }
 
 static void on_created(void *ctx, double ms, bool is_pooled)

@@ -11,7 +11,7 @@ struct strbuf;
 struct metrics *observe_metrics(void);
 
 /* http_server_config.on_end; ctx is the struct api_server. */
-void observe_request(const struct http_record *record, void *server);
+void observe_request(const struct http_record *record, void *ctx);
 
 /* For plane_watch(); ctx is the struct api. */
 extern const struct plane_events observe_plane;

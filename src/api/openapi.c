@@ -30,8 +30,6 @@ struct tag {
 static const struct tag tags[] = {
     {"sessions", "Sandboxes that live on: variables and files survive from one run to the next."},
     {"executions", "Code that is run, in a session or on its own, and what came of it."},
-    {"variables", "What a session's interpreter holds."},
-    {"checkpoints", "A session as it was: kept, gone back to, or gone on with a second time."},
     {"terminals", "A terminal in a session."},
     {"templates", "Named recipes for sandboxes."},
     {"keys", "Who may use this server, for what, and how much of it."},
@@ -108,9 +106,10 @@ static json_t *make_parameters(void)
         "However often a request is sent with the same key, within a day, it has one effect and "
         "one answer.",
         "schema", "type", "string", "minLength", 1, "maxLength", 255, "pattern", "^[!-~]+$");
-    json_t *last = json_pack("{s:s, s:s, s:s, s:{s:s, s:s}}", "name", "Last-Event-ID", "in",
-                             "header", "description", "Goes on behind the event with this id.",
-                             "schema", "type", "string", "pattern", "^[0-9]{1,19}$");
+    json_t *last =
+        json_pack("{s:s, s:s, s:s, s:{s:s}}", "name", "Last-Event-ID", "in", "header",
+                  "description", "Goes on behind the event with this id; any other begins anew.",
+                  "schema", "type", "string");
     return json_pack("{s:o, s:o}", OPENAPI_IDEMPOTENCY_KEY, key, OPENAPI_LAST_EVENT_ID, last);
 }
 

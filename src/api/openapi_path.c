@@ -170,15 +170,12 @@ static json_t *make_body(const struct api_route *row)
 
 /* --- answers ---------------------------------------------------------------------------------- */
 
-/* A stream of events is text as a whole; what each of them is, OpenAPI 3.1 has no word for. */
+/* Of a stream of events the schema is that of each one. */
 static json_t *reply_content(const struct api_reply *reply)
 {
-    if (!reply->type || strcmp(reply->type, JSON_TYPE) == 0)
-        return json_pack("{s:o}", "schema", shape_ref(reply->schema));
-    json_t *content = json_pack("{s:{s:s}}", "schema", "type", "string");
     if (reply->schema)
-        json_object_set_new(content, "x-event-schema", shape_ref(reply->schema));
-    return content;
+        return json_pack("{s:o}", "schema", shape_ref(reply->schema));
+    return json_pack("{s:{s:s}}", "schema", "type", "string");
 }
 
 static void add_reply(json_t *responses, const struct api_reply *reply)
@@ -229,7 +226,7 @@ static json_t *make_responses(const struct api_route *row)
         add_reply(responses, r);
     add_errors(responses, row->errors);
     add_errors(responses, always);
-    if (!(row->flags & API_OPEN) || row->flags & API_KNOWS)
+    if (!(row->flags & API_OPEN))
         add_errors(responses, with_token);
     if (row->query)
         add_errors(responses, with_query);

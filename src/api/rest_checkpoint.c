@@ -163,6 +163,7 @@ static void on_made(void *ctx, const struct checkpoint_info *info, const struct 
                                             .session_id = e->in.id,
                                             .name = e->info.name[0] ? e->info.name : NULL,
                                             .created_ns = e->info.created_ns};
+    plane_write(e->in.api->plane, e->in.id); /* the number of its copy of the files is taken */
     store_put_checkpoint(e->in.api->store, &record, on_written, e);
 }
 

@@ -171,13 +171,14 @@ static json_t *health_json(const struct api *api, unsigned scopes)
 {
     enum condition worst;
     bool is_operator = scope_allows(scopes, SCOPE_ADMIN);
+    int64_t uptime_ms = (clock_now_ns() - api->started_ns) / 1000000;
     scoped_json json_t *parts = components_json(api, is_operator, &worst);
     json_t *health = json_pack("{s:s}", "status", condition_names[worst]);
     if (scopes == 0)
         return health;
     scoped_json json_t *rest =
         json_pack("{s:s, s:f, s:o, s:o, s:O}", "version", COVE_VERSION, "uptime_seconds",
-                  (double)((clock_now_ns() - api->started_ns) / 1000000) / 1e3, "tier",
+                  (double)uptime_ms / 1e3, "tier",
                   json_text_or_null(tier_name(tier_of(api->layers, api->is_rootless))), "layers",
                   layers_json(api->layers), "components", parts);
     scoped_json json_t *figures = node_figures(api->plane, api->capacity);

@@ -13,7 +13,8 @@
 #include "core/tail.h"
 #include "runtime/spawner_client.h"
 
-#define RUNTIME "native"
+#define RUNTIME   "native"
+#define NS_PER_MS INT64_C(1000000)
 
 static json_t *time_json(int64_t wall_ns)
 {
@@ -35,7 +36,7 @@ static const char *own_state(const struct api *api)
 
 static const char *other_state(const struct store_node *record)
 {
-    bool is_lost = clock_wall_ns() - record->heartbeat_ns > NODE_LOST_MS * 1000000ll;
+    bool is_lost = clock_wall_ns() - record->heartbeat_ns > NODE_LOST_MS * NS_PER_MS;
     return is_lost ? "lost" : "ready";
 }
 
@@ -161,22 +162,79 @@ static json_t *container_json(const struct api *api, const struct plane_session_
 {
     return json_pack("{s:s, s:s, s:s, s:o, s:s, s:b, s:s, s:s, s:s, s:o, s:o, s:o, s:n}", "id",
                      v->id, "runtime", RUNTIME, "node", api->node, "sandbox",
-                     json_number(v->sandbox), "state", session_state_name(v->info->state), "frozen",
+                     json_number(v->sandbox), "state", store_session_names[v->state], "frozen",
                      v->info->is_frozen, "template", v->template_name, "language", v->language,
                      "owner", v->owner, "created_at", time_json(v->info->created_ns),
                      "last_used_at", time_json(v->info->last_used_ns), "limits",
                      limits_json(v->limits), "usage");
 }
 
-/* ContainerList: {"containers": [Container]} */
+struct list_wish {
+    char *cursor; /* NULL: the first page */
+    int64_t limit;
+};
+
+static bool is_container_id(const char *text)
+{
+    return id_is_valid(ID_SESSION, text);
+}
+
+/* clang-format off */
+#define AT(field) offsetof(struct list_wish, field)
+static const struct param list_rows[] = {
+    {.name = "limit", .type = PARAM_INTEGER, .offset = AT(limit), .min = 1, .max = STORE_PAGE_MAX, .preset = "50",
+     .help = "How many at most."},
+    {.name = "cursor", .type = PARAM_STRING, .offset = AT(cursor), .max_len = ID_BYTES, .check = is_container_id,
+     .help = "next_cursor of the page before."},
+};
+#undef AT
+static const struct param_table list_table = PARAM_TABLE(struct list_wish, "ListContainers", list_rows);
+/* clang-format on */
+
+static int compare_ids(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Their ids behind `after` (NULL: all), sorted: a page can go on where the last ended, whoever has
+ * come or gone meanwhile. Owned; the ids are the plane's. */
+static const char **list_ids(const struct plane *plane, const char *after, size_t *count)
+{
+    const char **ids = NULL;
+    size_t room = 0;
+    struct plane_session_view view = {0};
+    *count = 0;
+    while (plane_view(plane, view.id, &view)) {
+        if (after && strcmp(view.id, after) <= 0)
+            continue;
+        if (*count == room) {
+            room = room ? 2 * room : 64;
+            ids = xrealloc(ids, room * sizeof(*ids));
+        }
+        ids[(*count)++] = view.id;
+    }
+    if (*count > 0)
+        qsort(ids, *count, sizeof(*ids), compare_ids);
+    return ids;
+}
+
+/* ContainerList: {"containers": [Container], "next_cursor": string|null}, by id */
 static void on_containers(struct api_call *call)
 {
     const struct api *api = api_of(call);
-    struct plane_session_view view = {0};
+    const struct list_wish *wish = api_query(call);
+    struct plane_session_view view;
+    size_t count;
+    scoped_free const char **ids = list_ids(api->plane, wish->cursor, &count);
+    size_t page = MIN(count, (size_t)wish->limit);
     json_t *containers = json_array();
-    while (plane_view(api->plane, view.id, &view))
-        json_array_append_new(containers, container_json(api, &view));
-    api_answer(call, 200, json_pack("{s:o}", "containers", containers));
+    for (size_t i = 0; i < page; i++) {
+        if (plane_find_view(api->plane, ids[i], &view))
+            json_array_append_new(containers, container_json(api, &view));
+    }
+    api_answer(call, 200,
+               json_pack("{s:o, s:o}", "containers", containers, "next_cursor",
+                         json_text_or_null(page < count ? ids[page - 1] : NULL)));
 }
 
 /* False: there is none, and the call was answered. */
@@ -259,7 +317,7 @@ static void on_logs(struct api_call *call)
 static const struct api_reply nodes_reply[] = {{200, "NodeList", NULL, "All of them."}, {0}};
 static const struct api_reply runners_reply[] = {{200, "RunnerList", NULL, "All of them."}, {0}};
 static const struct api_reply list_reply[] = {
-    {200, "ContainerList", NULL, "Those of live sessions on this node."}, {0}};
+    {200, "ContainerList", NULL, "A page of those of live sessions on this node."}, {0}};
 static const struct api_reply container_reply[] = {{200, "Container", NULL, "The container."}, {0}};
 static const struct api_reply logs_reply[] = {
     {200, "ContainerLogs", NULL, "What its executions printed last."}, {0}};
@@ -271,7 +329,8 @@ static const struct api_route rows[] = {
      .summary = "List languages", .help = "Any token will do.", .replies = runners_reply},
     {.method = METHOD_GET, .pattern = "/nodes", .scope = SCOPE_ADMIN, .handler = on_nodes, .id = "listNodes",
      .tag = "operation", .summary = "List the machines that hold sandboxes", .replies = nodes_reply},
-    {.method = METHOD_GET, .pattern = "/containers", .scope = SCOPE_ADMIN, .handler = on_containers,
+    {.method = METHOD_GET, .pattern = "/containers", .scope = SCOPE_ADMIN, .query = &list_table,
+     .handler = on_containers,
      .id = "listContainers", .tag = "operation", .summary = "List what runs here", .replies = list_reply},
     {.method = METHOD_GET, .pattern = "/containers/{id}", .scope = SCOPE_ADMIN, .handler = on_container,
      .id = "getContainer", .tag = "operation", .summary = "Read a container, with what it uses now",

@@ -14,6 +14,7 @@ const struct api_group *const api_groups[] = {
     &rest_node_group,
     &rest_session_group,
     &rest_template_group,
+    &rest_terminal_group,
     &rest_variable_group,
     NULL,
 };

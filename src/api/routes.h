@@ -14,4 +14,5 @@ extern const struct api_group rest_key_group;
 extern const struct api_group rest_node_group;
 extern const struct api_group rest_session_group;
 extern const struct api_group rest_template_group;
+extern const struct api_group rest_terminal_group;
 extern const struct api_group rest_variable_group;

@@ -76,6 +76,12 @@ static const char *runtime_name(size_t i)
     return i == 0 ? "native" : NULL;
 }
 
+static const char *value_encoding(size_t i)
+{
+    static const char *const words[] = {"json", "text", "base64", NULL};
+    return words[i];
+}
+
 static const char *stream_name(size_t i)
 {
     static const char *const words[] = {"stdout", "stderr", NULL};
@@ -383,6 +389,7 @@ static const struct shape_field container_usage_fields[] = {
 };
 static const struct shape_field container_list_fields[] = {
     {"containers", SHAPE_OBJECT, SHAPE_LIST, .of = "Container"},
+    CURSOR,
 };
 static const struct shape_field container_logs_fields[] = {
     {"id", SHAPE_ID, .id = ID_SESSION},
@@ -395,10 +402,42 @@ static const struct shape_field log_entry_fields[] = {
     {"text", SHAPE_TEXT},
 };
 
+static const struct shape_field checkpoint_fields[] = {
+    {"id", SHAPE_ID, .id = ID_CHECKPOINT},
+    {"name", SHAPE_TEXT, SHAPE_NULL, .help = "By which it can be gone back to, too."},
+    {"created_at", SHAPE_TIME},
+    {"lost", SHAPE_BOOLEAN, .help = "It cannot be gone back to any more."},
+    {"took_ms", SHAPE_NUMBER,
+     .help = "The last that was done with it: making it, or going back to it."},
+    {"session_id", SHAPE_ID, .id = ID_SESSION},
+};
+static const struct shape_field checkpoint_list_fields[] = {
+    {"checkpoints", SHAPE_OBJECT, SHAPE_LIST, .of = "Checkpoint"},
+    CURSOR,
+};
+
+static const struct shape_field variable_fields[] = {
+    {"name", SHAPE_TEXT},
+    {"mime_type", SHAPE_TEXT, .example = "\"application/json\""},
+    {"encoding", SHAPE_WORD, .words = value_encoding, .help = "How value is to be read."},
+    {"value", SHAPE_ANY},
+};
+static const struct shape_field variable_summary_fields[] = {
+    {"name", SHAPE_TEXT},
+    {"type", SHAPE_TEXT, .help = "As the language calls it.", .example = "\"DataFrame\""},
+    {"size", SHAPE_COUNT, SHAPE_NULL, .help = "Bytes, where that is known."},
+    {"shape", SHAPE_COUNT, SHAPE_NULL | SHAPE_LIST, .help = "Lengths of its dimensions."},
+    {"preview", SHAPE_TEXT, .help = "The beginning of what the language prints."},
+};
+static const struct shape_field variable_list_fields[] = {
+    {"variables", SHAPE_OBJECT, SHAPE_LIST, .of = "VariableSummary"},
+    {"truncated", SHAPE_BOOLEAN, .help = "There are more."},
+};
+
 static const struct shape_field event_fields[] = {
     {"id", SHAPE_TEXT, SHAPE_OPTIONAL, .of = "^[0-9]+$", .help = "For Last-Event-ID."},
     {"event", SHAPE_WORD, .words = event_name},
-    {"data", SHAPE_OBJECT, .of = "StartedEvent|OutputEvent|Result|Artifact|Execution|MissedEvent",
+    {"data", SHAPE_INNER, .of = "StartedEvent|OutputEvent|Result|Artifact|Execution|MissedEvent",
      .help = "JSON, by the kind of event: stdout and stderr have an OutputEvent, result a Result, artifact an Artifact, "
              "started a StartedEvent, ended the whole Execution, missed a MissedEvent."},
 };
@@ -431,44 +470,6 @@ static const struct shape_field missed_event_fields[] = {
     {                                                                                              \
         title, text, rows, ARRAY_LEN(rows)                                                         \
     }
-
-static const struct shape_field checkpoint_fields[] = {
-    {"id", SHAPE_ID, .id = ID_CHECKPOINT},
-    {"name", SHAPE_TEXT, SHAPE_NULL, .help = "By which it can be gone back to, too."},
-    {"created_at", SHAPE_TIME},
-    {"lost", SHAPE_BOOLEAN, .help = "It cannot be gone back to any more."},
-    {"took_ms", SHAPE_NUMBER,
-     .help = "The last that was done with it: making it, or going back to it."},
-    {"session_id", SHAPE_ID, .id = ID_SESSION},
-};
-static const struct shape_field checkpoint_list_fields[] = {
-    {"checkpoints", SHAPE_OBJECT, SHAPE_LIST, .of = "Checkpoint"},
-    CURSOR,
-};
-
-static const char *value_encoding(size_t i)
-{
-    static const char *const words[] = {"json", "text", "base64"};
-    return i < ARRAY_LEN(words) ? words[i] : NULL;
-}
-
-static const struct shape_field variable_fields[] = {
-    {"name", SHAPE_TEXT},
-    {"mime_type", SHAPE_TEXT, .example = "\"application/json\""},
-    {"encoding", SHAPE_WORD, .words = value_encoding, .help = "How value is to be read."},
-    {"value", SHAPE_ANY},
-};
-static const struct shape_field variable_summary_fields[] = {
-    {"name", SHAPE_TEXT},
-    {"type", SHAPE_TEXT, .help = "As the language calls it.", .example = "\"DataFrame\""},
-    {"size", SHAPE_COUNT, SHAPE_NULL, .help = "Bytes, where that is known."},
-    {"shape", SHAPE_COUNT, SHAPE_NULL | SHAPE_LIST, .help = "Lengths of its dimensions."},
-    {"preview", SHAPE_TEXT, .help = "The beginning of what the language prints."},
-};
-static const struct shape_field variable_list_fields[] = {
-    {"variables", SHAPE_OBJECT, SHAPE_LIST, .of = "VariableSummary"},
-    {"truncated", SHAPE_BOOLEAN, .help = "There are more."},
-};
 
 const struct shape schemas[] = {
     SHAPE("Session", "A sandbox that lives on from one execution to the next.", session_fields),

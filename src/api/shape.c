@@ -85,6 +85,12 @@ static json_t *schema_object(const struct shape_field *f)
     return only;
 }
 
+static json_t *schema_inner(const struct shape_field *f)
+{
+    return json_pack("{s:s, s:s, s:o}", "type", "string", "contentMediaType", "application/json",
+                     "contentSchema", schema_object(f));
+}
+
 static json_t *schema_any(const struct shape_field *f)
 {
     (void)f;
@@ -96,7 +102,8 @@ static json_t *(*const types[SHAPE_TYPE_COUNT])(const struct shape_field *f) = {
     [SHAPE_TIME] = schema_time,       [SHAPE_WORD] = schema_word,
     [SHAPE_BOOLEAN] = schema_boolean, [SHAPE_COUNT] = schema_count,
     [SHAPE_INTEGER] = schema_integer, [SHAPE_NUMBER] = schema_number,
-    [SHAPE_OBJECT] = schema_object,   [SHAPE_ANY] = schema_any,
+    [SHAPE_OBJECT] = schema_object,   [SHAPE_INNER] = schema_inner,
+    [SHAPE_ANY] = schema_any,
 };
 
 /* --- fields ----------------------------------------------------------------------------------- */

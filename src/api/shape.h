@@ -21,6 +21,7 @@ enum shape_type {
     SHAPE_INTEGER, /* a whole number */
     SHAPE_NUMBER,  /* not negative */
     SHAPE_OBJECT,  /* `of`: another shape, or several with | between them */
+    SHAPE_INNER,   /* the same as JSON in a text */
     SHAPE_ANY,     /* any JSON value */
     SHAPE_TYPE_COUNT
 };

@@ -74,9 +74,13 @@ static void add_escaped(struct strbuf *line, const char *text)
     strbuf_add_char(line, '"');
     while (len > 0) {
         size_t n = plain_length(p, len);
-        if (n > 0) {
-            strbuf_add(line, p, n);
-        } else if ((n = utf8_step(p, len)) == 0) {
+        strbuf_add(line, p, n);
+        p += n;
+        len -= n;
+        if (len == 0)
+            break;
+        n = utf8_step(p, len);
+        if (n == 0) {
             strbuf_add_str(line, "\\ufffd");
             n = 1;
         } else if (needs_escape(p, n)) {

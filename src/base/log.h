@@ -65,8 +65,9 @@ struct log_field {
 #define log_info(log, ...)  LOG_AT(log, LOG_LEVEL_INFO, __VA_ARGS__)
 #define log_warn(log, ...)  LOG_AT(log, LOG_LEVEL_WARN, __VA_ARGS__)
 #define log_error(log, ...) LOG_AT(log, LOG_LEVEL_ERROR, __VA_ARGS__)
+/* The field before the first is there for cppcheck, which knows no __VA_OPT__. */
 #define LOG_AT(log, at, message, ...)                                                              \
-    log_write(log, at, message, (const struct log_field[]){__VA_ARGS__ __VA_OPT__(, ){0}})
+    log_write(log, at, message, &((const struct log_field[]){{0}, ##__VA_ARGS__, {0}})[1])
 
 /* Appends to the file `path`, made with mode 0600; NULL is stderr. Ended by log_close(). */
 MUST_CHECK int log_open(struct log *log, const char *path, enum log_level level, struct error *err);

@@ -483,6 +483,37 @@ int catalog_hold(struct catalog_kind *k, const struct resource_spec *over,
     return 0;
 }
 
+/* The same as every session of the kind has: then it needs none of its own. */
+static bool is_usual(const struct catalog_kind *k, const struct resource_spec *spec)
+{
+    const struct spawn_limits *limits = catalog_limits(k);
+    return spec->memory_bytes == limits->memory_bytes && spec->disk_bytes == limits->disk_bytes &&
+           (uint64_t)spec->pids == limits->pids &&
+           (uint64_t)(spec->cpus * 1000 + 0.5) == limits->cpu_milli;
+}
+
+static int revive_as(struct catalog *c, const char *id, const char *language,
+                     const struct resource_spec *limits, struct catalog_kind **held,
+                     struct error *err)
+{
+    struct map_node *node = map_find(&c->by_id, id);
+    struct catalog_kind *k = node ? MAP_OF(node, struct catalog_kind, by_id) : NULL;
+    if (k && strcmp(k->spec.language, language) == 0)
+        return catalog_hold(k, limits && is_usual(k, limits) ? NULL : limits, held, err);
+    char *word = (char *)language; /* it is only read */
+    const struct template_spec plain = {.name = word, .language = word};
+    return make_kind(held, c, c->book, id, &plain, limits, err);
+}
+
+int catalog_revive(struct catalog *c, const char *id, const char *language,
+                   const struct resource_spec *limits, struct catalog_kind **held,
+                   struct error *err)
+{
+    if (revive_as(c, id, language, limits, held, err) == 0)
+        return 0;
+    return revive_as(c, id, language, NULL, held, err); /* its sandbox has them, told or not */
+}
+
 /* One that is started cold could never be forked, and nobody would know before. */
 static int check_forks(const struct catalog_kind *k, const struct catalog_kind *own,
                        struct error *err)

@@ -79,7 +79,12 @@ MUST_CHECK int catalog_take(struct catalog_kind *kind, const struct resource_spe
                             struct session **out, struct catalog_kind **held, bool *is_parked,
                             const struct session_events *events, void *ctx, struct error *err);
 
-/* For a session that another process has made. */
+/* For a session that another process has made, of the template `id`: with the limits that it has,
+ * as far as they are allowed now, and in its own language, whatever became of the template. */
+MUST_CHECK int catalog_revive(struct catalog *catalog, const char *id, const char *language,
+                              const struct resource_spec *limits, struct catalog_kind **held,
+                              struct error *err);
+/* The kind itself, or one of its own with other limits. */
 MUST_CHECK int catalog_hold(struct catalog_kind *kind, const struct resource_spec *over,
                             struct catalog_kind **held, struct error *err);
 const struct session_template *catalog_template(const struct catalog_kind *kind);

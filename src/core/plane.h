@@ -57,6 +57,7 @@ void plane_on_event(struct plane *plane, const struct spawn_message *m);
 struct plane_caller {
     const char *owner; /* the id of his key; "": the operator */
     bool sees_all;
+    const struct store_amounts *quota; /* for code without a session; NULL: no limit */
 };
 
 typedef void (*plane_fn)(void *ctx, const char *text, size_t len, const struct error *err);
@@ -100,12 +101,23 @@ struct session *plane_use(struct plane *plane, const struct plane_caller *who, c
 const char *plane_session_id(struct plane *plane, const struct plane_caller *who,
                              const char *word); /* of a live one; or NULL */
 
+/* Writes down what another process needs to go on with it; what the store is asked for next is
+ * written after that. */
+void plane_write(struct plane *plane, const char *id);
+
 /* What plane_use() was for is over, and the session is free again: what waits for it begins. */
 void plane_go_on(struct plane *plane, const char *id);
 
 /* `id` is the one that the fork is to have; NULL: any. */
 void plane_fork(struct plane *plane, const struct plane_caller *who, const char *id,
                 const char *word, const char *name, plane_fn fn, void *ctx);
+
+/* terminal_open() in a live session, with the variables that it was given. */
+struct terminal;
+struct terminal_order;
+MUST_CHECK int plane_open_terminal(struct terminal **out, struct plane *plane,
+                                   const struct plane_caller *who, const char *word,
+                                   const struct terminal_order *order, struct error *err);
 
 /* --- executions ------------------------------------------------------------------------------- */
 
@@ -160,6 +172,7 @@ void plane_watch(struct plane *plane, const struct plane_events *events, void *c
 /* For operators' views. */
 struct plane_session_view {
     const char *id, *owner, *template_name, *language;
+    enum store_session_state state; /* as its owner is told */
     const struct session_info *info;
     uint64_t sandbox;
     const struct spawn_limits *limits;

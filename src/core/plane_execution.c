@@ -838,7 +838,8 @@ void plane_execute_once(struct plane *p, const struct plane_caller *who,
     struct error err;
     bool is_parked;
     struct catalog_kind *kind = plane_kind(p, wish->template, wish->language, &err);
-    if (!kind || refuse_full(p, &err) < 0 || make_id(id, &err) < 0) {
+    if (!kind || refuse_full(p, &err) < 0 ||
+        plane_check_quota(p, who, catalog_limits(kind), &err) < 0 || make_id(id, &err) < 0) {
         plane_fail(fn, ctx, &err);
         return;
     }

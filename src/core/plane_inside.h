@@ -127,6 +127,10 @@ struct catalog_kind *plane_kind(struct plane *p, const char *template, const cha
                                 struct error *err);
 char **plane_env(const struct param_map *map); /* NAME=VALUE, NULL-terminated; owned */
 
+/* plane_quota.c: whether one more sandbox with these limits may be his. */
+MUST_CHECK int plane_check_quota(const struct plane *p, const struct plane_caller *who,
+                                 const struct spawn_limits *limits, struct error *err);
+
 /* plane_recover.c */
 struct recovery;
 void recovery_free(struct recovery *recovery);

@@ -49,14 +49,6 @@ static void on_sweep(void *ctx)
     p->sweep = loop_timer_new(p->order.loop, SWEEP_MS, on_sweep, p);
 }
 
-static void start(struct plane *p)
-{
-    struct error err;
-    if (catalog_start(p->order.catalog, &err) < 0)
-        log_warn(p->order.log, "a pool cannot be filled", LOG_STR("error", err.msg));
-    on_sweep(p);
-}
-
 static void finish(struct recovery *r, const struct error *err)
 {
     struct plane *p = r->plane;
@@ -69,7 +61,7 @@ static void finish(struct recovery *r, const struct error *err)
     recovery_free(r);
     p->is_recovering = err != NULL;
     if (!err)
-        start(p);
+        on_sweep(p);
     done(ctx, err);
 }
 
@@ -182,15 +174,6 @@ static struct resource_spec resources_of(const json_t *facts)
     };
 }
 
-/* The same as every session of its kind has: then it needs none of its own. */
-static bool is_usual(const struct catalog_kind *kind, const struct resource_spec *spec)
-{
-    const struct spawn_limits *limits = catalog_limits(kind);
-    return spec->memory_bytes == limits->memory_bytes && spec->disk_bytes == limits->disk_bytes &&
-           (uint64_t)spec->pids == limits->pids &&
-           (uint64_t)(spec->cpus * 1000 + 0.5) == limits->cpu_milli;
-}
-
 static void ignore(void *ctx, const struct store_answer *answer)
 {
     (void)ctx, (void)answer;
@@ -231,10 +214,9 @@ static int attach(struct recovery *r, struct live *l, const struct store_session
     struct sandbox *s = claim(r, record.sandbox, row->id);
     if (!s)
         return error_set(err, ERROR_UNAVAILABLE, "its sandbox is gone");
-    struct catalog_kind *kind = catalog_find(p->order.catalog, row->template_id, err);
     const struct resource_spec resources = resources_of(l->facts);
-    if (!kind ||
-        catalog_hold(kind, is_usual(kind, &resources) ? NULL : &resources, &l->kind, err) < 0)
+    if (catalog_revive(p->order.catalog, row->template_id, row->language ? row->language : "",
+                       &resources, &l->kind, err) < 0)
         return -1;
     struct job *j = find_running(p, row->id);
     record.has_execution = record.has_execution && j && strcmp(j->id, record.execution.id) == 0;

@@ -184,6 +184,13 @@ struct session *plane_use(struct plane *p, const struct plane_caller *who, const
     return l ? l->session : NULL;
 }
 
+void plane_write(struct plane *p, const char *id)
+{
+    struct map_node *node = map_find(&p->sessions, id);
+    if (node)
+        live_write(MAP_OF(node, struct live, by_id));
+}
+
 void plane_go_on(struct plane *p, const char *id)
 {
     struct map_node *node = map_find(&p->sessions, id);
@@ -840,6 +847,10 @@ void live_sweep(struct live *l, int64_t now, int64_t wall)
 {
     if (!l->is_known || l->is_writing)
         return;
+    if (l->session && session_info(l->session)->terminal_count > 0) {
+        l->used_ns = now;
+        l->last_used_ns = wall;
+    }
     job_next(l); /* a session is free again after a fork of it without anybody being told */
     if (!l->session)
         write_end(l);

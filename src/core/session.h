@@ -51,7 +51,8 @@ struct session_template {
 struct session_info {
     char id[ID_BYTES];
     enum session_state state;
-    bool is_frozen; /* its processes stand still, until somebody wants something of it */
+    bool is_frozen;        /* its processes stand still, until somebody wants something of it */
+    size_t terminal_count; /* open ones: see terminal.h */
     uint32_t layers;
     int64_t created_ns; /* wall clock */
     int64_t last_used_ns;

@@ -90,7 +90,7 @@ static struct cell_place make_place(struct session *s)
         .generation = s->generation,
         .newest_ns = &s->newest_ns,
         .is_plain = s->template->is_plain,
-        .terminal_count = &s->terminal_count,
+        .terminal_count = &s->info.terminal_count,
         .label = s->is_kept ? s->label : NULL,
     };
 }

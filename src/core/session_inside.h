@@ -168,7 +168,6 @@ struct session {
     struct fork_work fork;
 
     struct terminal *terminals; /* open ones, newest first */
-    size_t terminal_count;
 };
 
 /* --- session.c: states and the sandbox -------------------------------------------------------- */

@@ -72,7 +72,7 @@ static void leave(struct terminal *t)
     while (*at != t)
         at = &(*at)->next;
     *at = t->next;
-    s->terminal_count--;
+    s->info.terminal_count--;
     t->is_over = true;
     touch(s);
 }
@@ -114,7 +114,7 @@ void session_end_terminals(struct session *s, const char *why)
 
 int session_check_alone(const struct session *s, struct error *err)
 {
-    if (s->terminal_count == 0)
+    if (s->info.terminal_count == 0)
         return 0;
     error_set(err, ERROR_CONFLICT, "a terminal is open in the session");
     error_word(err, "terminal_open");
@@ -346,25 +346,47 @@ static int check_session(const struct session *s, struct error *err)
         error_set(err, ERROR_CONFLICT, "the session is being saved, restored or forked");
         return error_hint(err, "wait until that is done");
     }
-    if (s->terminal_count < GUEST_TERMINALS_MAX)
+    if (s->info.terminal_count < GUEST_TERMINALS_MAX)
         return 0;
     explain_start(err, EBUSY);
     return -1;
 }
 
-/* The variables of the session's interpreter, with this TERM. The list is owned, its strings are
- * not. */
-static const char **make_env(const struct session_template *template, const char *term)
+static bool has_name_of(char *const *list, const char *variable)
 {
-    size_t count = 0, kept = 0;
-    while (template->env[count])
-        count++;
-    const char **env = xcalloc(count + 2, sizeof(*env));
-    for (size_t i = 0; i < count; i++) {
-        if (strncmp(template->env[i], "TERM=", 5) != 0)
-            env[kept++] = template->env[i];
+    size_t len = strcspn(variable, "=") + 1;
+    for (; list && *list; list++) {
+        if (strncmp(*list, variable, len) == 0)
+            return true;
     }
-    env[kept] = term;
+    return false;
+}
+
+static size_t count_of(char *const *list)
+{
+    size_t count = 0;
+    while (list && list[count])
+        count++;
+    return count;
+}
+
+/* The variables of the session's interpreter, those of the order, and TERM: of one name the last
+ * one counts. The list is owned, its strings are not. */
+static const char **make_env(const struct session_template *template, char *const *own, char *term)
+{
+    char *const terms[] = {term, NULL};
+    char *const *given = (char *const *)template->env;
+    const char **env = xcalloc(count_of(given) + count_of(own) + 2, sizeof(*env));
+    size_t count = 0;
+    for (; given && *given; given++) {
+        if (!has_name_of(own, *given) && !has_name_of(terms, *given))
+            env[count++] = *given;
+    }
+    for (; own && *own; own++) {
+        if (!has_name_of(terms, *own))
+            env[count++] = *own;
+    }
+    env[count] = term;
     return env;
 }
 
@@ -374,7 +396,7 @@ static int start(struct session *s, const struct terminal_order *order, int chan
     static const char *const shells[] = {"/bin/bash", "/bin/sh", NULL};
     char term[sizeof("TERM=") + TERMINAL_NAME_MAX];
     snprintf(term, sizeof(term), "TERM=%s", order->kind);
-    scoped_free const char **env = make_env(s->template, term);
+    scoped_free const char **env = make_env(s->template, order->env, term);
     const struct guest_program program = {.directory = GUEST_WORKSPACE, .argv = shells, .env = env};
     session_thaw(s); /* in front of what wakes it */
     return guest_terminal(s->guest, &program, order->columns, order->rows, channel, err);
@@ -391,7 +413,7 @@ static int open_channel(struct terminal *t, struct session *s, int *theirs, stru
 }
 
 int terminal_open(struct terminal **out, struct session *s, const struct terminal_order *order,
-                  const struct terminal_events *events, void *ctx, struct error *err)
+                  struct error *err)
 {
     scoped_fd int theirs = -1;
     if (check_session(s, err) < 0)
@@ -399,8 +421,8 @@ int terminal_open(struct terminal **out, struct session *s, const struct termina
     struct terminal *t = xcalloc(1, sizeof(*t));
     *t = (struct terminal){.session = s,
                            .next = s->terminals,
-                           .events = events,
-                           .ctx = ctx,
+                           .events = order->events,
+                           .ctx = order->ctx,
                            .fd = -1,
                            .idle_ms = order->idle_ms,
                            .moved_ns = clock_now_ns()};
@@ -410,7 +432,7 @@ int terminal_open(struct terminal **out, struct session *s, const struct termina
         return -1;
     }
     s->terminals = t;
-    s->terminal_count++;
+    s->info.terminal_count++;
     count_idle(t, t->idle_ms);
     touch(s);
     *out = t;

@@ -35,7 +35,10 @@ struct terminal_events {
 struct terminal_order {
     const char *kind;       /* TERM; see terminal_kind_is_valid() */
     unsigned columns, rows; /* 1 to TERMINAL_SIDE_MAX */
+    char *const *env;       /* NAME=VALUE, beside and before the session's own; NULL: none */
     uint64_t idle_ms;       /* ended when nothing is typed or printed for this long; 0: never */
+    const struct terminal_events *events; /* borrowed until the end */
+    void *ctx;
 };
 
 bool terminal_kind_is_valid(const char *kind);
@@ -43,8 +46,7 @@ bool terminal_kind_is_valid(const char *kind);
 /* A session that is ready, busy or failed. `started` or `ended` follows, not from inside the call.
  * ERROR_LIMIT: it has GUEST_TERMINALS_MAX already. */
 MUST_CHECK int terminal_open(struct terminal **out, struct session *session,
-                             const struct terminal_order *order,
-                             const struct terminal_events *events, void *ctx, struct error *err);
+                             const struct terminal_order *order, struct error *err);
 
 /* Ends it, and what runs in it; nobody is told. Also from inside its events. */
 void terminal_close(struct terminal *terminal);

@@ -14,6 +14,7 @@ struct websocket;
 #define WEBSOCKET_GOING_AWAY 1001
 #define WEBSOCKET_PROTOCOL   1002
 #define WEBSOCKET_ABNORMAL   1006 /* told, never sent: the peer is gone without a word */
+#define WEBSOCKET_POLICY     1008
 #define WEBSOCKET_TOO_LARGE  1009
 #define WEBSOCKET_INTERNAL   1011
 

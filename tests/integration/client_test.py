@@ -634,6 +634,12 @@ def test_detached(client, server):
     assert len(server.requests) == 1
 
 
+def test_a_busy_session_is_told_in_words_of_the_command_line(client, server):
+    server.script[f"POST /sessions/{SES}/execute"] = (409, error("session_busy", hint='ask with "queue": true'))
+    done = client("exec", SES, "-c", "x")
+    assert done.returncode == EXIT_CONFLICT and "--queue" in done.stderr and '"queue"' not in done.stderr
+
+
 def test_a_refused_stream_is_an_error(client, server):
     play(server, (404, error("execution_not_found")))
     done = client("exec", SES, "-c", "x")
@@ -673,10 +679,11 @@ def test_a_session_is_followed_to_its_end(client, server):
     summary = {"next_cursor": None}
     server.script["GET /executions"] = [summary | {"executions": [execution(id=first)]},
                                         summary | {"executions": [execution(id=second), execution(id=first)]}]
+    server.script["GET /sessions/named"] = session(name="named")  # which it loses with its end
     server.script[f"GET /sessions/{SES}"] = [session(), session(state="terminated", ended_at="2026-01-02T03:04:05Z")]
     for name, text in ((first, "first\n"), (second, "second\n")):
         server.script[f"GET /executions/{name}/events"] = STARTED + output(text, 2) + ended(execution())
-    assert client.good("logs", SES, "--follow") == "first\nsecond\n"
+    assert client.good("logs", "named", "--follow") == "first\nsecond\n"
 
 
 def test_following_is_left_by_an_interrupt_without_a_trace(client, server):

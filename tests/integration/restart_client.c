@@ -377,13 +377,17 @@ static struct client_terminal *get_terminal(const json_t *line)
 
 static void op_terminal(const json_t *line)
 {
+    static char env[] = "WHO=the test", *const list[] = {env, NULL};
     struct client_terminal *t = get_terminal(line);
-    const struct terminal_order order = {.kind = get_text(line, "kind"),
+    const struct terminal_order order = {.events = &terminal_events,
+                                         .ctx = t,
+                                         .env = list,
+                                         .kind = get_text(line, "kind"),
                                          .columns = get_number(line, "columns"),
                                          .rows = get_number(line, "rows"),
                                          .idle_ms = get_number(line, "idle_ms")};
     t->number = (int)get_number(line, "number");
-    if (terminal_open(&t->terminal, me.session, &order, &terminal_events, t, &me.error) < 0)
+    if (terminal_open(&t->terminal, me.session, &order, &me.error) < 0)
         on_terminal_ended(t, &(struct terminal_end){.error = me.error});
 }
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """/templates of a running server: what they take, who may change them, and what stays."""
+import http.client
+import itertools
+import threading
+
 import pytest
 
 from covetest import wait_for
@@ -230,3 +234,58 @@ def test_what_was_answered_is_there_after_a_kill():
             made = make(server, name=f"template-{number}")
             server.kill_coved()
             assert server.get(f"{TEMPLATES}/template-{number}").json == made
+
+
+@pytest.mark.parametrize("change", [{"language": "bash"}, {"resources": {"memory_bytes": "32M", "pids": 8}}, {"image": "python"}])
+def test_sessions_outlive_what_their_template_was(change):
+    with Server() as server:
+        template = make(server, name="mine", resources={"memory_bytes": "128M"})
+        session = server.post("/api/v1/sessions", {"template": "mine", "resources": {"pids": 100}})
+        assert session.status == 201, session
+        path = f"/api/v1/sessions/{session.json['id']}"
+
+        def run(code):
+            answer = server.post(f"{path}/execute", {"code": code, "mode": "sync", "queue": True})
+            assert answer.status == 200, answer
+            return answer.json["stdout"]
+        run("x = 6")
+        changed = server.put(f"{TEMPLATES}/{template['id']}", {"name": "mine", "language": "python", **change})
+        assert changed.status == 200, changed
+        server.kill_coved()
+        wait_for(lambda: server.get(path).json["state"] != "creating", "the session")
+        assert server.get(path).json["resources"] == session.json["resources"]
+        assert run("print(x * 7)") == "42\n"
+        assert server.post(f"{path}/reset").status == 200
+        assert run("print(1)") == "1\n"
+
+
+def test_a_kill_between_changes_loses_none_that_was_answered():
+    """Store and catalog are at one version afterwards: the last that was answered, or the one that was on its way."""
+    with Server() as server:
+        template = make(server, name="counted", env={"N": "0"})
+        counter, sent, answered = itertools.count(1), [0], [0]
+
+        def change_until_it_breaks(is_over):
+            try:
+                while not is_over.is_set():
+                    number = next(counter)
+                    sent.append(number)
+                    answer = server.put(f"{TEMPLATES}/counted", {"name": "counted", "language": "python", "env": {"N": str(number)}})
+                    assert answer.status == 200, answer
+                    answered.append(number)
+            except (OSError, http.client.HTTPException):
+                pass
+        for _ in range(4):
+            before = len(answered)
+            is_over = threading.Event()
+            writer = threading.Thread(target=change_until_it_breaks, args=[is_over])
+            writer.start()
+            wait_for(lambda: len(answered) > before + 3, "some changes")
+            server.kill_coved()
+            is_over.set()
+            writer.join()
+            now = server.get(f"{TEMPLATES}/{template['id']}").json
+            number = int(now["env"]["N"])
+            assert answered[-1] <= number <= sent[-1]
+            done = server.post("/api/v1/execute", {"template": "counted", "code": "import os; print(os.environ['N'])"})
+            assert done.json["stdout"] == f"{number}\n", done

@@ -161,7 +161,7 @@ def only_the_kernel_is_left(server):
 
 def test_a_shell_answers(host):
     terminal = host.terminal()
-    assert terminal.run("echo $((40 + 2)) $TERM $PWD; tty") == "42 xterm-256color /workspace\n/dev/pts/0\n"
+    assert terminal.run("echo $((40 + 2)) $TERM $PWD $HOME $WHO; tty") == "42 xterm-256color /workspace /tmp the test\n/dev/pts/0\n"
     assert terminal.run("test -t 0 && test -t 1 && test -t 2 && echo yes") == "yes\n"
     terminal.exit(7)
 

@@ -373,6 +373,42 @@ static void test_forks(void **state)
     catalog_free(c);
 }
 
+static void test_revive(void **state)
+{
+    (void)state;
+    struct catalog *c = open_catalog();
+    struct error err;
+    struct catalog_kind *held;
+    const struct resource_spec same = {
+        .memory_bytes = 128 * MIB, .disk_bytes = 64 * MIB, .cpus = 0.5, .pids = 64};
+    const struct resource_spec larger = {.memory_bytes = 2 * GIB};
+    must_put(
+        c, "tpl_1",
+        "{\"name\": \"a\", \"language\": \"python\", \"resources\": {\"memory_bytes\": \"128M\"}}");
+    struct catalog_kind *k = catalog_find(c, "a", &err);
+    assert_int_equal(catalog_revive(c, "tpl_1", "python", &same, &held, &err), 0);
+    assert_ptr_equal(held, k);
+    catalog_let_go(held);
+
+    must_put(c, "tpl_1", "{\"name\": \"a\", \"language\": \"bash\"}"); /* it has become another */
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(catalog_revive(c, "tpl_1", "python", &same, &held, &err), 0);
+        assert_string_equal(catalog_spec(held)->language, "python");
+        assert_false(catalog_template(held)->is_plain);
+        assert_string_equal(catalog_id(held), "tpl_1");
+        assert_int_equal(catalog_limits(held)->memory_bytes, 128 * MIB);
+        catalog_let_go(held);
+        catalog_remove(c, "tpl_1"); /* and then nothing: its image is gone */
+    }
+    assert_int_equal(catalog_revive(c, "tpl_1", "python", &larger, &held, &err), 0);
+    assert_int_equal(catalog_limits(held)->memory_bytes,
+                     usual.memory_bytes); /* more is forbidden */
+    catalog_let_go(held);
+    assert_int_equal(catalog_revive(c, "tpl_1", "cobol", &same, &held, &err), -1);
+    assert_int_equal(err.code, ERROR_NOT_FOUND);
+    catalog_free(c);
+}
+
 static void test_look(void **state)
 {
     (void)state;
@@ -467,6 +503,7 @@ int main(void)
     check_one(&check, "pools are filled when it starts", test_start);
     check_one(&check, "no room leaves nothing", test_full);
     check_one(&check, "sessions with forks wait for the warm interpreter", test_forks);
+    check_one(&check, "sessions outlive what their template was", test_revive);
     check_one(&check, "another look at the images", test_look);
     check_one(&check, "variables that a start could not carry", test_large_env);
     check_rows(&check, refusals, test_refusal);

@@ -1,6 +1,7 @@
 /* test_rest_node.c - nodes, runners and containers as documents */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/api_inside.h"
@@ -62,19 +63,25 @@ static void fill_view(const char *id, struct plane_session_view *out)
                                        .owner = "key_1",
                                        .template_name = "python",
                                        .language = "python",
+                                       .state = STORE_SESSION_BUSY,
                                        .info = &info,
                                        .sandbox = 17,
                                        .limits = &limits,
                                        .tail = tail};
 }
 
-/* Two of them. */
+/* In the order in which the plane happens to have them. */
+static const char *const ids[] = {"ses_2", "ses_4", "ses_1", "ses_3"};
+
 bool __wrap_plane_view(const struct plane *plane, const char *after, struct plane_session_view *out)
 {
+    size_t at = 0;
     (void)plane;
-    if (after && strcmp(after, "ses_2") == 0)
+    while (after && strcmp(ids[at++], after) != 0)
+        continue;
+    if (at == ARRAY_LEN(ids))
         return false;
-    fill_view(after ? "ses_2" : "ses_1", out);
+    fill_view(ids[at], out);
     return true;
 }
 
@@ -82,10 +89,13 @@ bool __wrap_plane_find_view(const struct plane *plane, const char *id,
                             struct plane_session_view *out)
 {
     (void)plane;
-    if (strcmp(id, "ses_1") != 0)
-        return false;
-    fill_view("ses_1", out);
-    return true;
+    for (size_t i = 0; i < ARRAY_LEN(ids); i++) {
+        if (strcmp(ids[i], id) == 0) {
+            fill_view(ids[i], out);
+            return true;
+        }
+    }
+    return false;
 }
 
 void __wrap_store_list_nodes(struct store *store, const struct store_filter *filter, store_fn fn,
@@ -224,17 +234,68 @@ static void test_runners(void **state)
 
 #define CONTAINER(id, usage)                                                                       \
     "{\"id\":\"" id "\",\"runtime\":\"native\",\"node\":\"here\",\"sandbox\":17,\"state\":"        \
-    "\"ready\",\"frozen\":true,\"template\":\"python\",\"language\":\"python\",\"owner\":"         \
+    "\"busy\",\"frozen\":true,\"template\":\"python\",\"language\":\"python\",\"owner\":"          \
     "\"key_1\",\"created_at\":\"1970-01-01T00:00:01.000Z\",\"last_used_at\":"                      \
     "\"1970-01-01T00:00:02.000Z\",\"limits\":{\"memory_bytes\":268435456,\"disk_bytes\":"          \
     "134217728,\"inodes\":1000,\"cpus\":0.5,\"pids\":64,\"open_files\":256},\"usage\":" usage "}"
 
+/* As the table of rest_node.c reads it. */
+static void ask_page(const char *cursor, int64_t limit)
+{
+    for (size_t i = 0; i < rest_node_group.count; i++) {
+        const struct api_route *row = &rest_node_group.rows[i];
+        if (strcmp(row->id, "listContainers") != 0)
+            continue;
+        struct error err;
+        char number[24];
+        const struct param_text fields[] = {{"limit", number}, {"cursor", cursor}};
+        snprintf(number, sizeof(number), "%d", (int)limit);
+        void *wish = xcalloc(1, row->query->size);
+        assert_int_equal(params_read_query(wish, row->query, fields, cursor ? 2 : 1, &err), 0);
+        call = (struct api_call){.api = &api, .query = wish};
+        row->handler(&call);
+        params_release(wish, row->query);
+        free(wish);
+    }
+}
+
+static void expect_page(const char *wanted, const char *next)
+{
+    size_t i;
+    const json_t *item;
+    char found[64] = "";
+    json_array_foreach(json_object_get(document, "containers"), i, item)
+    {
+        size_t len = strlen(found);
+        snprintf(found + len, sizeof(found) - len, "%s ",
+                 json_string_value(json_object_get(item, "id")));
+    }
+    assert_string_equal(found, wanted);
+    expect(json_object_get(document, "next_cursor"), next);
+}
+
 static void test_list(void **state)
 {
     (void)state;
-    ask("listContainers", NULL);
-    expect(document,
-           "{\"containers\":[" CONTAINER("ses_1", "null") "," CONTAINER("ses_2", "null") "]}");
+    ask_page(NULL, 50);
+    expect_page("ses_1 ses_2 ses_3 ses_4 ", "null");
+    expect(json_array_get(json_object_get(document, "containers"), 0), CONTAINER("ses_1", "null"));
+    ask_page(NULL, 4);
+    expect_page("ses_1 ses_2 ses_3 ses_4 ", "null");
+    ask_page(NULL, 2);
+    expect_page("ses_1 ses_2 ", "\"ses_2\"");
+}
+
+/* Ids that a client can send are whole ones; none of ours is behind the last of those. */
+static void test_page(void **state)
+{
+    (void)state;
+    ask_page("ses_20000000000000000000000000", 1); /* which is gone */
+    expect_page("ses_3 ", "\"ses_3\"");
+    ask_page("ses_3zzzzzzzzzzzzzzzzzzzzzzzzz", 1);
+    expect_page("ses_4 ", "null");
+    ask_page("ses_7zzzzzzzzzzzzzzzzzzzzzzzzz", 1);
+    expect_page("", "null");
 }
 
 static void test_usage(void **state)
@@ -290,7 +351,7 @@ static void test_missing(void **state)
     (void)state;
     static const char *const routes[] = {"getContainer", "getContainerLogs"};
     for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
-        ask(routes[i], "ses_3");
+        ask(routes[i], "ses_5");
         assert_int_equal(status, 404);
         assert_string_equal(failure.word, "container_not_found");
     }
@@ -312,7 +373,8 @@ int main(void)
     struct check check = {0};
     check_one(&check, "nodes, by themselves and by what others told", test_nodes);
     check_one(&check, "runners", test_runners);
-    check_one(&check, "containers", test_list);
+    check_one(&check, "containers, sorted", test_list);
+    check_one(&check, "a page goes on behind what may have gone", test_page);
     check_one(&check, "what a container uses, as far as it can be told", test_usage);
     check_one(&check, "what a container printed last", test_logs);
     check_one(&check, "containers that are not there", test_missing);

@@ -99,6 +99,7 @@ function inner(schema) {
   if (schema.$ref) return [[nameOf(schema.$ref), resolve(schema)]];
   if (schema.anyOf) return schema.anyOf.flatMap(inner);
   if (schema.items) return inner(schema.items);
+  if (schema.contentSchema) return inner(schema.contentSchema);
   if (schema.additionalProperties) return inner(schema.additionalProperties);
   return schema.properties ? [[schema.title || "object", schema]] : [];
 }
@@ -262,7 +263,7 @@ function responseView([status, reply]) {
   const response = resolve(reply);
   return h("li", null, h("span", { class: `field ${status < 400 ? "" : "bad"}` }, status), " ", prose(response.description),
     Object.entries(response.content || {}).map(([type, content]) => {
-      const schema = content["x-event-schema"] || content.schema;
+      const schema = content.schema;
       const title = schema.$ref ? nameOf(schema.$ref) : typeOf(schema);
       return lazy(h("details", { class: "more" }, h("summary", null, title, " ", h("span", { class: "dim" }, type))), () =>
         h("div", null, fields(resolve(schema)), schema.$ref

@@ -147,6 +147,15 @@ static int follow(struct client *c, const char *execution, int signal_fd, struct
     return follow_status(document);
 }
 
+/* The server's own hint is for those who write requests. */
+static int hint_busy(const struct client *c, struct error *err)
+{
+    const json_t *problem = json_object_get(link_problem(c->link), "error");
+    if (strcmp(doc_text(problem, "code", ""), "session_busy") == 0)
+        error_hint(err, "--queue waits for it, and `cove session interrupt` interrupts it");
+    return -1;
+}
+
 int client_exec(struct client *c, void *options, int argc, char **argv, struct error *err)
 {
     const struct exec_options *o = options;
@@ -162,7 +171,7 @@ int client_exec(struct client *c, void *options, int argc, char **argv, struct e
     if (!o->is_detached && follow_open_signals(&signal_fd, err) < 0)
         return -1;
     if (client_ask(c, "POST", path, json_incref(body), &started, err) < 0)
-        return -1;
+        return hint_busy(c, err);
     const char *id = doc_text(started, "id", NULL);
     if (!id)
         return error_set(err, ERROR_UNAVAILABLE, "the server's answer has no id");

@@ -16,6 +16,7 @@
 #define EXECUTION_PREFIX "exe_"
 #define LOOK_EVERY_MS    500 /* for new executions of a session that is followed */
 #define LINE_MAX_BYTES   4096
+#define GO_ON            (-2) /* no exit status */
 
 struct logs {
     struct client *c;
@@ -114,31 +115,38 @@ static bool is_interrupted(struct logs *l)
     return poll(&wait, 1, LOOK_EVERY_MS) > 0;
 }
 
-static int has_ended(struct logs *l, const char *session, bool *out, struct error *err)
+static int get_session(struct logs *l, const char *word, json_t **out, struct error *err)
 {
-    scoped_json json_t *document = NULL;
-    scoped_free char *path = client_path("/sessions/", session, "");
-    if (client_ask(l->c, "GET", path, NULL, &document, err) < 0)
-        return -1;
-    *out = doc_has(document, "ended_at");
-    return 0;
+    scoped_free char *path = client_path("/sessions/", word, "");
+    return client_ask(l->c, "GET", path, NULL, out, err);
 }
 
-static int follow_session(struct logs *l, const char *session, struct error *err)
+/* One look at what is new; whether the session has ended was asked before, so that nothing that it
+ * still did is missed. */
+static int look(struct logs *l, const char *id, struct error *err)
 {
-    bool is_over = false;
-    while (true) {
-        scoped_json json_t *page = NULL;
-        if (list_some(l, session, &page, err) < 0)
-            return -1;
-        int status = show_new(l, page, err);
-        if (status != 0 || is_over)
-            return status;
-        if (has_ended(l, session, &is_over, err) < 0)
-            return -1;
-        if (!is_over && is_interrupted(l)) /* else one last look: something may have been left */
+    scoped_json json_t *session = NULL, *page = NULL;
+    if (get_session(l, id, &session, err) < 0 || list_some(l, id, &page, err) < 0)
+        return -1;
+    int status = show_new(l, page, err);
+    if (status != 0)
+        return status;
+    return doc_has(session, "ended_at") ? 0 : GO_ON;
+}
+
+/* By its id: a session that has ended has no name any more. */
+static int follow_session(struct logs *l, const char *word, struct error *err)
+{
+    scoped_json json_t *session = NULL;
+    if (get_session(l, word, &session, err) < 0)
+        return -1;
+    const char *id = doc_text(session, "id", word);
+    int status;
+    while ((status = look(l, id, err)) == GO_ON) {
+        if (is_interrupted(l))
             return 128 + SIGINT;
     }
+    return status;
 }
 
 /* With --json one document with the whole of each. */
