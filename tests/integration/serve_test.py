@@ -211,6 +211,19 @@ def test_a_port_that_is_taken_is_told_once():
             assert "in use" in told[0]["error"] and "--listen" in told[0]["hint"]
 
 
+@needs_root
+def test_a_broken_database_is_told_once(server):
+    server.stop()
+    database = server.data_dir / "server/cove.db"
+    for path in database.parent.glob("cove.db*"):
+        path.unlink()
+    database.write_bytes(b"this is no database" * 500)
+    os.chown(database, NO_UID, NO_UID)
+    with Server(data_dir=server.data_dir, is_ready=False) as second:
+        assert second.process.wait(PATIENCE) == EXIT_REFUSED
+        assert [line["message"] for line in second.log].count("the server cannot start") == 1, second.say()
+
+
 def test_a_second_server_with_the_same_database_is_refused(server):
     with Server(data_dir=server.data_dir, is_ready=False) as second:
         assert second.process.wait(PATIENCE) == EXIT_REFUSED
