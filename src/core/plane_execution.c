@@ -300,7 +300,8 @@ static void on_end_written(void *ctx, const struct store_answer *answer)
 {
     struct job *j = ctx;
     const struct error *err = j->is_dropped ? NULL : answer->err;
-    if (err && err->code == ERROR_UNAVAILABLE && !j->fn) {
+    if (err && err->code == ERROR_UNAVAILABLE && (j->is_known || !j->fn)) {
+        tell_waiter(j, err);
         loop_timer_free(j->timer);
         j->timer = loop_timer_new(j->plane->order.loop, AGAIN_MS, write_end, j);
         return;
@@ -313,6 +314,15 @@ static void on_end_written(void *ctx, const struct store_answer *answer)
     tell_waiter(j, err);
     j->is_told = true;
     finish(j);
+}
+
+static void on_change_written(void *ctx, const struct store_answer *answer)
+{
+    struct job *j = ctx;
+    if (answer->err && answer->err->code == ERROR_NOT_FOUND && !j->is_known)
+        write_end(j); /* its beginning could not be written, so it is not there to be changed */
+    else
+        on_end_written(j, answer);
 }
 
 static void write_end(void *ctx)
@@ -330,9 +340,32 @@ static void write_end(void *ctx)
     };
     loop_timer_free(take_ptr(&j->timer));
     if (j->is_known)
-        store_change_execution(j->plane->order.store, &change, on_end_written, j);
+        store_change_execution(j->plane->order.store, &change, on_change_written, j);
     else
         store_add_execution(j->plane->order.store, &row, on_end_written, j);
+}
+
+/* False: it does not wait. */
+static bool leave_queue(struct job *j)
+{
+    struct job **at = j->live ? &j->live->first : NULL;
+    while (at && *at && *at != j)
+        at = &(*at)->next;
+    if (!at || !*at)
+        return false;
+    *at = j->next;
+    j->plane->queued--;
+    return true;
+}
+
+/* Who asked was told that it could not be written down, so it must not happen. */
+static void drop(struct job *j)
+{
+    j->is_dropped = true;
+    if (leave_queue(j))
+        job_free(j);
+    else if (j->live && j->live->running == j)
+        session_cancel(j->live->session);
 }
 
 /* Answers who waits, unless he waits for the end. */
@@ -340,11 +373,8 @@ static void on_known(void *ctx, const struct store_answer *answer)
 {
     struct job *j = ctx;
     if (answer->err) {
-        const struct error err = *answer->err;
-        j->is_dropped = true;
-        if (j->live && j->live->running == j)
-            session_cancel(j->live->session);
-        tell_waiter(j, &err);
+        tell_waiter(j, answer->err);
+        drop(j);
     } else if (j->mode != WISH_SYNC) {
         tell_waiter(j, NULL);
     }
@@ -357,11 +387,17 @@ static void make_known(struct job *j, store_fn fn)
     store_add_execution(j->plane->order.store, &row, fn, j);
 }
 
+static void on_old_written(void *ctx, const struct store_answer *answer)
+{
+    struct job *j = ctx;
+    j->is_known = !answer->err;
+}
+
 static void on_old(void *ctx)
 {
     struct job *j = ctx;
     loop_timer_free(take_ptr(&j->timer));
-    make_known(j, ignore);
+    make_known(j, on_old_written);
     live_write(j->live);
 }
 
@@ -684,12 +720,18 @@ static size_t queue_length(const struct live *l)
     return count;
 }
 
+/* It runs nothing, but is being taken over, or reset: a moment that nobody has to know of. */
+static bool is_returning(const struct live *l)
+{
+    return session_info(l->session)->state == SESSION_CREATING && !l->running && !l->first;
+}
+
 /* Begins it or has it wait. */
 static int place(struct job *j, struct live *l, bool may_queue, struct error *err)
 {
     if (is_free(l))
         return refuse_full(j->plane, err) < 0 ? -1 : begin_in(j, l, err);
-    if (!may_queue || session_info(l->session)->state == SESSION_FAILED)
+    if (!(may_queue || is_returning(l)) || session_info(l->session)->state == SESSION_FAILED)
         return refuse_busy(l, err);
     if (queue_length(l) >= SESSION_QUEUE_MAX) {
         error_set(err, ERROR_LIMIT, "%d executions wait already", SESSION_QUEUE_MAX);
@@ -894,14 +936,8 @@ void plane_get_execution(struct plane *p, const struct plane_caller *who, const 
 
 static void unqueue(struct job *j)
 {
-    struct job **at = &j->live->first;
-    while (*at && *at != j)
-        at = &(*at)->next;
-    if (!*at)
-        return;
-    *at = j->next;
-    j->plane->queued--;
-    end_unbegun(j, EXECUTION_CANCELLED, REASON_CANCELLED, "cancelled before it began");
+    if (leave_queue(j))
+        end_unbegun(j, EXECUTION_CANCELLED, REASON_CANCELLED, "cancelled before it began");
 }
 
 void plane_cancel(struct plane *p, const struct plane_caller *who, const char *id, plane_fn fn,

@@ -36,6 +36,7 @@ struct live {
     bool is_known;                                          /* written down */
     bool is_writing;                                        /* its beginning or its end, now */
     bool is_ending;                                         /* nobody is to use it any more */
+    bool is_over;                                           /* that is written down */
     bool is_failed; /* its interpreter is gone, and that is written down */
     bool is_dirty;  /* its record is older than it is */
     bool is_pooled;

@@ -89,13 +89,15 @@ static const enum store_session_state states[] = {
 
 enum store_session_state live_state(const struct live *l)
 {
-    if (!l->session)
+    if (l->is_over)
         return STORE_SESSION_TERMINATED;
     if (l->is_ending)
         return STORE_SESSION_TERMINATING;
     enum store_session_state state = states[session_info(l->session)->state];
     bool waits = state == STORE_SESSION_READY && (l->running || l->first);
-    return waits ? STORE_SESSION_BUSY : state;
+    /* One that somebody knows was created: it is being taken over, or reset. */
+    bool returns = state == STORE_SESSION_CREATING && l->is_known;
+    return waits || returns ? STORE_SESSION_BUSY : state;
 }
 
 static json_t *live_json(const struct live *l)
@@ -285,8 +287,11 @@ static void on_end_written(void *ctx, const struct store_answer *answer)
 {
     struct live *l = ctx;
     l->is_writing = false;
-    if (answer->err && answer->err->code == ERROR_UNAVAILABLE)
-        return; /* the sweep tries again */
+    if (answer->err && answer->err->code == ERROR_UNAVAILABLE) { /* the sweep tries again */
+        plane_answer(take_ptr(&l->ending), NULL, 0, answer->err);
+        return;
+    }
+    l->is_over = true;
     tell_all(l, take_ptr(&l->ending));
     live_forget(l);
 }
@@ -560,10 +565,14 @@ static int make_id(char out[ID_BYTES], const char *wanted, struct error *err)
 void plane_create(struct plane *p, const struct plane_caller *who, const char *wanted,
                   const struct session_wish *wish, plane_fn fn, void *ctx)
 {
+    /* The store decides, by what it really takes; but whoever has no place left is not to use up
+     * parked sandboxes by asking. */
+    static const struct spawn_limits least;
     struct error err;
     char id[ID_BYTES];
     struct catalog_kind *kind = find_kind(p, wish->template, wish->language, &err);
-    if (!kind || check_name(p, who, wish->name, &err) < 0 || make_id(id, wanted, &err) < 0) {
+    if (!kind || check_name(p, who, wish->name, &err) < 0 ||
+        plane_check_quota(p, who, &least, &err) < 0 || make_id(id, wanted, &err) < 0) {
         plane_fail(fn, ctx, &err);
         return;
     }

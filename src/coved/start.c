@@ -93,6 +93,14 @@ static void on_probed(void *ctx, const struct spawn_message *m, int *fds, const 
                  LOG_STR("tier", tier_name(tier)));
 }
 
+/* Not before: a server that cannot listen leaves nothing, and is not started again. */
+static void start_pools(struct coved *c)
+{
+    struct error err;
+    if (catalog_start(c->catalog, &err) < 0)
+        log_warn(&c->log, "a pool cannot be filled", LOG_STR("error", err.msg));
+}
+
 static void on_recovered(void *ctx, const struct error *err)
 {
     struct coved *c = ctx;
@@ -119,6 +127,7 @@ static void on_recovered(void *ctx, const struct error *err)
              LOG_U64("epoch", c->api.epoch), LOG_U64("ready", info.sessions[STORE_SESSION_READY]),
              LOG_U64("busy", info.sessions[STORE_SESSION_BUSY]),
              LOG_INT("start_ms", (clock_now_ns() - c->started_ns) / 1000000));
+    start_pools(c);
     greet(c);
 }
 

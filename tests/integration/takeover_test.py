@@ -113,7 +113,9 @@ def test_nobody_notices(home, build, restart):
     assert (taken["sessions"], taken["lost"]) == (SESSION_COUNT, 0), server.say()
     live = pages(server, f"{SESSIONS}?live=true", "sessions")
     assert {session["id"] for session in live} == set(sessions)
-    assert [int(value(server, session, "x")) for session in sessions[RUNNING:]] == list(range(RUNNING, SESSION_COUNT))
+    assert {session["state"] for session in live} <= {"ready", "busy"}
+    idle = [execute(server, session, "print(x)")["stdout"] for session in sessions[RUNNING:]]
+    assert [int(text) for text in idle] == list(range(RUNNING, SESSION_COUNT))
     states = [server.get(f"{crashers.EXECUTIONS}/{execution}/status").json["state"] for execution in running + queued]
     assert states == ["running"] * RUNNING + ["queued"] * QUEUED
     let_go(server)

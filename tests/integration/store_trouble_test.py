@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The database in trouble: no space, locked, read-only, cut short, moved, replaced. Errors say so, nothing that was told
+is lost, and the server goes on by itself when the cause is gone."""
+import contextlib
+import os
+import pathlib
+import sqlite3
+import subprocess
+import tempfile
+import threading
+
+import pytest
+
+import covetest
+import crashers
+from covetest import PATIENCE, wait_for
+from crashers import EXECUTIONS, SESSIONS, Listener, create, ended, execute, read, side_by_side
+from server import Server
+
+pytestmark = pytest.mark.skipif(not covetest.IS_ROOT, reason="mounting needs root")
+
+EXIT_REFUSED = 78
+SPACE = 24 << 20
+
+
+@pytest.fixture
+def disk():
+    """A small file system of the test's own."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="cove-disk-"))
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SPACE},mode=755", "cove-test", folder], check=True)
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+    folder.rmdir()
+
+
+@pytest.fixture
+def server(disk):
+    with Server(data_dir=disk / "data") as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def reaping():
+    with crashers.orphans_come_to_us():
+        yield
+
+
+def database(server):
+    return server.data_dir / "server/cove.db"
+
+
+@contextlib.contextmanager
+def full(disk):
+    """Not a byte is left; on leaving, all that the file took is free again."""
+    path = disk / "filler"
+    with open(path, "wb", buffering=0) as file:
+        for size in (1 << 20, 4096, 1):
+            with contextlib.suppress(OSError):
+                while file.write(b"x" * size):
+                    pass
+    try:
+        yield
+    finally:
+        path.unlink()
+
+
+@contextlib.contextmanager
+def locked(disk):
+    """Another program has begun to write, and takes its time."""
+    other = sqlite3.connect(disk / "data/server/cove.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        other.execute("ROLLBACK")
+        other.close()
+
+
+@contextlib.contextmanager
+def moved(disk):
+    path = disk / "data/server/cove.db"
+    path.rename(disk / "elsewhere")
+    try:
+        yield
+    finally:
+        (disk / "elsewhere").rename(path)
+
+
+@contextlib.contextmanager
+def replaced(disk):
+    path = disk / "data/server/cove.db"
+    path.rename(disk / "elsewhere")
+    path.write_bytes(b"not a database at all\n" * 1000)
+    try:
+        yield
+    finally:
+        (disk / "elsewhere").rename(path)
+
+
+TROUBLES = {full: "the disk of the database is full", locked: "the database is locked by another program",
+            moved: "the file of the database has been moved or removed",
+            replaced: "the file of the database has been moved or removed"}
+
+
+def assert_trouble(answer, words):
+    assert answer.status == 503, answer
+    error = answer.json["error"]
+    assert error["code"] == "unavailable" and words in error["message"] and error["hint"], error
+    assert error["request_id"] == answer.headers["X-Request-Id"]
+    for secret in (b"/tmp", b"cove.db", b"sqlite"):
+        assert secret not in answer.body.lower(), answer
+
+
+def until_refused(ask, words):
+    """A log that has room already takes some more."""
+    answer = wait_for(lambda: (answer := ask()).status >= 500 and answer, "a refusal")
+    assert_trouble(answer, words)
+    return answer
+
+
+def is_whole(server):
+    """What the file holds, seen by another program."""
+    with contextlib.closing(sqlite3.connect(f"file:{database(server)}?mode=ro", uri=True)) as other:
+        assert other.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert other.execute("PRAGMA foreign_key_check").fetchall() == []
+
+
+def ask(server, session, code="1", mode="sync", **wish):
+    return server.post(f"{SESSIONS}/{session}/execute", {"code": code, "mode": mode} | wish)
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_nothing_is_lost_and_it_goes_on_by_itself(server, disk, trouble):
+    words, coved = TROUBLES[trouble], server.coved
+    known, doomed, *idle = [create(server)["id"] for _ in range(5)]
+    execute(server, known, "x = 41")
+    old = execute(server, known, "print(x)")
+    hold = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\nprint('gone')"
+    running = execute(server, known, hold, "async", timeout=600)["id"]
+    listener = Listener(type("Here", (), {"server": server}), running)
+    thread = threading.Thread(target=listener.run)
+    thread.start()
+    with trouble(disk):
+        until_refused(lambda: server.post(SESSIONS, {}), words)
+        for answer in side_by_side(lambda act: act(), [
+                lambda: server.post(SESSIONS, {"name": "never"}, headers={"Idempotency-Key": "k"}),
+                lambda: ask(server, idle[0], "y = 1", "async"),
+                lambda: ask(server, idle[1], "z = 1"),
+                lambda: ask(server, idle[2], "import time; time.sleep(0.1); z = 1"),
+                lambda: ask(server, known, "open('waited', 'w')", "async", queue=True),
+                lambda: server.delete(f"{SESSIONS}/{doomed}")]):
+            assert_trouble(answer, words)
+        assert server.get(f"{SESSIONS}/{doomed}").json["state"] == "terminating"
+        let_go(server)
+        assert server.get(f"{SESSIONS}/{known}").status == 200
+        assert server.get(SESSIONS).status == 200
+        assert read(server, running)["state"] == "running", "its end is not written"
+        assert listener.ends == []
+    doc = ended(server, running)
+    assert (doc["state"], doc["stdout"]) == ("completed", "gone\n")
+    thread.join(PATIENCE)
+    assert listener.ends == [doc]
+    assert read(server, old["id"]) == old
+    answer = server.delete(f"{SESSIONS}/{doomed}")
+    assert answer.status == 200 and answer.json["state"] == "terminated", answer
+    assert server.get(f"{SESSIONS}/{doomed}").json == answer.json
+    assert execute(server, known, "import os; print(x, os.path.exists('waited'))", queue=True)["stdout"] == "41 False\n"
+    fresh = server.post(SESSIONS, {"name": "never"}, headers={"Idempotency-Key": "k"})
+    assert fresh.status == 201, fresh
+    lives = {doc["id"] for doc in crashers.pages(server, f"{SESSIONS}?live=true", "sessions")}
+    assert lives == {known, *idle, fresh.json["id"]}
+    states = {doc["state"] for doc in crashers.pages(server, EXECUTIONS, "executions")}
+    assert not states & {"running", "queued"}, "an end that could not be written then is written now"
+    assert server.coved == coved, "it has not crashed"
+    is_whole(server)
+    server.kill_coved()
+    assert execute(server, known, "print(x)")["stdout"] == "41\n"
+    assert read(server, old["id"]) == old and read(server, running) == doc
+
+
+def let_go(server):
+    for pid in crashers.server_pids(server.group):
+        with contextlib.suppress(OSError):
+            pathlib.Path(f"/proc/{pid}/cwd/go").touch()
+
+
+def test_a_takeover_waits_for_the_trouble_to_end(server, disk):
+    """The next process cannot begin, and is started again until it can; sandboxes wait."""
+    session = create(server)["id"]
+    execute(server, session, "x = 41")
+    count = len(server.addresses())
+    with full(disk):
+        until_refused(lambda: server.post(SESSIONS, {}), TROUBLES[full])
+        os.kill(server.coved, 9)
+        wait_for(lambda: [line for line in server.log if line["message"] == "the server cannot start"], "a refusal")
+        assert server.process.poll() is None
+    server.wait_ready(count + 1)
+    assert execute(server, session, "print(x)")["stdout"] == "41\n"
+
+
+def test_cut_short_while_it_runs(server):
+    """Nobody can mend that, so it must be said; and it must not be made worse, nor the server be ended."""
+    session, coved = create(server)["id"], server.coved
+    execute(server, session, "x = 41")
+    for _ in range(300):  # more than the log holds before it is copied
+        execute(server, session, "'y' * 50000")
+    size = database(server).stat().st_size
+    assert size > 1 << 20
+    os.truncate(database(server), 8192)
+    seen = {server.get(f"{path}?limit=100").status for path in (SESSIONS, EXECUTIONS)}
+    seen |= {ask(server, session, f"print({i})").status for i in range(20)}
+    assert seen <= {200, 503} and 503 in seen, seen
+    assert server.coved == coved
+    assert server.get(f"{SESSIONS}/{session}").json["state"] == "ready"
+
+
+# --- at the start -----------------------------------------------------------------------------------
+
+
+def cut(path):
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def overwrite(path):
+    path.write_bytes(b"not a database at all\n" * 1000)
+
+
+def scribble(path):
+    """Its beginning is as it was."""
+    with open(path, "r+b") as file:
+        file.seek(8192)
+        file.write(os.urandom(path.stat().st_size - 8192))
+
+
+def make_newer(path):
+    with contextlib.closing(sqlite3.connect(path)) as other:
+        other.execute("PRAGMA user_version = 9999")
+
+
+@pytest.mark.parametrize("harm, error, hint", [
+    (pathlib.Path.unlink, "it is missing or empty, though it was made before", "restore a backup"),
+    (lambda path: os.truncate(path, 0), "it is missing or empty, though it was made before", "restore a backup"),
+    (cut, "damaged", "restore a backup"),
+    (overwrite, "not a database", "restore a backup"),
+    (scribble, "damaged", "restore a backup"),
+    (make_newer, "it has version 9999", "restore the backup"),
+], ids=["removed", "emptied", "cut", "overwritten", "scribbled", "newer"])
+def test_a_broken_database_stops_the_start_and_says_what_to_do(disk, harm, error, hint):
+    with Server(data_dir=disk / "data") as first:
+        create(first, metadata={"note": "y" * 10000})
+        first.stop()
+    path = disk / "data/server/cove.db"
+    harm(path)
+    refused(disk, error, hint)
+
+
+def refused(disk, error, hint):
+    with Server(data_dir=disk / "data", is_ready=False) as server:
+        assert server.process.wait(PATIENCE) == EXIT_REFUSED, server.say()
+        told = [line for line in server.log if line["message"] == "the server cannot start"]
+        assert len(told) == 1, server.say()
+        assert error in told[0]["error"] and hint in (told[0].get("hint") or ""), told
+        server.nothing_is_left()
+
+
+def test_no_space_at_the_start(disk):
+    with Server(data_dir=disk / "data") as first:
+        first.stop()
+    with full(disk):
+        refused(disk, "full", "free space")
+    with Server(data_dir=disk / "data"):
+        pass
+
+
+def test_read_only_at_the_start(disk):
+    with Server(data_dir=disk / "data") as first:
+        first.stop()
+    subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+    done = covetest.Cove()("serve", "--data-dir", disk / "data", "--listen", "127.0.0.1:0")
+    said = done.stdout + done.stderr
+    assert done.returncode != 0 and "read-only file system" in said, said
+
+
+def test_locked_at_the_start(disk):
+    with Server(data_dir=disk / "data") as first:
+        first.stop()
+    with locked(disk):
+        refused(disk, "locked by another program", "end the program that holds it")
