@@ -65,7 +65,7 @@ enum metric {
 #define METRIC_CLASS(status) ((size_t)((status) / 100)) /* 0: the peer left before the answer */
 
 /* `routes` are the ids of routes, constants; the place behind the last is for requests that found
- * none. To be called before the process confines itself: it holds files of /proc open. */
+ * none. To be called before the process confines itself: it holds a file of /proc open. */
 struct metrics *metrics_new(const char *const *routes, size_t count);
 void metrics_free(struct metrics *metrics);
 SCOPED_DEFINE(metrics)

@@ -162,7 +162,7 @@ static json_t *container_json(const struct api *api, const struct plane_session_
 {
     return json_pack("{s:s, s:s, s:s, s:o, s:s, s:b, s:s, s:s, s:s, s:o, s:o, s:o, s:n}", "id",
                      v->id, "runtime", RUNTIME, "node", api->node, "sandbox",
-                     json_number(v->sandbox), "state", session_state_name(v->info->state), "frozen",
+                     json_number(v->sandbox), "state", store_session_names[v->state], "frozen",
                      v->info->is_frozen, "template", v->template_name, "language", v->language,
                      "owner", v->owner, "created_at", time_json(v->info->created_ns),
                      "last_used_at", time_json(v->info->last_used_ns), "limits",

@@ -154,6 +154,7 @@ static void view_of(const struct live *l, struct plane_session_view *out)
         .owner = l->owner,
         .template_name = catalog_spec(l->kind)->name,
         .language = catalog_spec(l->kind)->language,
+        .state = live_state(l),
         .info = session_info(l->session),
         .sandbox = session_sandbox(l->session),
         .limits = catalog_limits(l->kind),

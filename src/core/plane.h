@@ -57,7 +57,7 @@ void plane_on_event(struct plane *plane, const struct spawn_message *m);
 struct plane_caller {
     const char *owner; /* the id of his key; "": the operator */
     bool sees_all;
-    const struct store_amounts *quota; /* for code without a session; NULL: no limit */
+    const struct store_amounts *quota; /* of what he has here; NULL: no limit */
 };
 
 typedef void (*plane_fn)(void *ctx, const char *text, size_t len, const struct error *err);
@@ -172,6 +172,7 @@ void plane_watch(struct plane *plane, const struct plane_events *events, void *c
 /* For operators' views. */
 struct plane_session_view {
     const char *id, *owner, *template_name, *language;
+    enum store_session_state state; /* as its owner is told */
     const struct session_info *info;
     uint64_t sandbox;
     const struct spawn_limits *limits;

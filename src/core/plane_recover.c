@@ -49,14 +49,6 @@ static void on_sweep(void *ctx)
     p->sweep = loop_timer_new(p->order.loop, SWEEP_MS, on_sweep, p);
 }
 
-static void start(struct plane *p)
-{
-    struct error err;
-    if (catalog_start(p->order.catalog, &err) < 0)
-        log_warn(p->order.log, "a pool cannot be filled", LOG_STR("error", err.msg));
-    on_sweep(p);
-}
-
 static void finish(struct recovery *r, const struct error *err)
 {
     struct plane *p = r->plane;
@@ -69,7 +61,7 @@ static void finish(struct recovery *r, const struct error *err)
     recovery_free(r);
     p->is_recovering = err != NULL;
     if (!err)
-        start(p);
+        on_sweep(p);
     done(ctx, err);
 }
 

@@ -1,7 +1,7 @@
 /* selfstat.h - what this very process uses: memory, open files, time
  *
- * The files of /proc that tell are opened once: a process that has confined itself since can still
- * read them. */
+ * The file of /proc that tells is opened once: a process that has confined itself since can still
+ * read it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 

@@ -2,7 +2,7 @@
  *
  * It parses what strangers send. Should one of them take it over, he finds a process that can read
  * its own database and the images, talk to the spawner and to its clients, and nothing else: no
- * other file, no other program, no other port. Each step below holds alone. */
+ * other file, no other program, no new connection. Each step below holds alone. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
@@ -17,8 +17,7 @@
 struct confine_order {
     const char *const *writable; /* directories, with all in them */
     const char *const *readable;
-    const char *socket_dir; /* where a unix socket is made; NULL: nowhere */
-    uint16_t port;          /* to listen at; 0: any */
+    const char *socket_dir; /* out of which a unix socket is to be removed; NULL: there is none */
     bool allow_degraded;    /* go on although the kernel has no landlock */
 };
 

@@ -45,6 +45,7 @@ struct coved {
     struct loop *loop;
     struct loop_signal *signals[COVED_SIGNALS];
     struct tls *tls;
+    int listen_fd; /* bound while it still could be; -1: not yet, or the server has it */
     struct spawner_client *spawner;
     struct store *store;
     struct capacity *capacity;

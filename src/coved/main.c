@@ -27,7 +27,8 @@ static int load(struct coved *c, int argc, char **argv, struct error *err)
 
 int main(int argc, char **argv)
 {
-    struct coved c = {.log = {.fd = 2, .level = LOG_LEVEL_INFO}, .started_ns = clock_now_ns()};
+    struct coved c = {
+        .log = {.fd = 2, .level = LOG_LEVEL_INFO}, .listen_fd = -1, .started_ns = clock_now_ns()};
     struct error err;
     signal(SIGPIPE, SIG_IGN);
     json_set_alloc_funcs(xmalloc, free);

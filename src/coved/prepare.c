@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coved/prepare.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +52,32 @@ int prepare_paths(struct coved *c, struct error *err)
     return 0;
 }
 
+/* --- address ---------------------------------------------------------------------------------- */
+
+struct http_listen prepare_where(const struct coved *c)
+{
+    return (struct http_listen){.address = c->listen.host[0] ? c->listen.host : NULL,
+                                .port = c->listen.port,
+                                .path = c->listen.path[0] ? c->listen.path : NULL,
+                                .tls = c->tls};
+}
+
+int prepare_socket(struct coved *c, struct error *err)
+{
+    const struct http_listen where = prepare_where(c);
+    if (http_server_bind(&c->listen_fd, &where, err) == 0)
+        return 0;
+    if (err->sys_errno == EADDRINUSE)
+        return error_hint(err, "another program listens there: end it, or choose another address "
+                               "by --listen (COVE_LISTEN)");
+    if (err->sys_errno == EACCES)
+        return error_hint(err,
+                          "the user of the server (uid %u) may not: choose a port above 1023, or a "
+                          "folder of its own for a socket",
+                          (unsigned)geteuid());
+    return -1;
+}
+
 /* --- confinement ------------------------------------------------------------------------------ */
 
 /* /proc and the cgroups tell what the machine has left. */
@@ -68,7 +95,6 @@ static int confine(struct coved *c, struct error *err)
     const struct confine_order order = {.writable = writable,
                                         .readable = readable,
                                         .socket_dir = socket_dir,
-                                        .port = c->listen.port,
                                         .allow_degraded = c->config.allow_degraded};
     int status = confine_apply(&order, err);
     for (size_t i = 0; i < ARRAY_LEN(images); i++)

@@ -7,6 +7,11 @@
 /* Checks the options and finds all paths. */
 MUST_CHECK int prepare_paths(struct coved *c, struct error *err);
 
+/* Listens, with nobody to answer yet: whoever comes waits. Another program at the same place is
+ * found out before anything was changed. */
+MUST_CHECK int prepare_socket(struct coved *c, struct error *err);
+struct http_listen prepare_where(const struct coved *c); /* borrowed from c */
+
 /* Reads what cannot be read later (the certificate), and gives up the rest. One thread until then.
  */
 MUST_CHECK int prepare_confinement(struct coved *c, struct error *err);

@@ -3,7 +3,6 @@
  * Each step is asked for in the callback of the one before. Nobody is heard before everything that
  * he may ask for is there. Threads (the store's) begin when the process is confined already. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <signal.h>
 #include <string.h>
 
@@ -46,28 +45,11 @@ static int open_http(struct coved *c, struct error *err)
     if (http_server_open(&c->http, c->loop, &config, err) < 0)
         return -1;
     c->api.server = c->http;
-    return 0;
-}
-
-static int listen_there(struct coved *c, struct error *err)
-{
-    const struct http_listen where = {.address = c->listen.host[0] ? c->listen.host : NULL,
-                                      .port = c->listen.port,
-                                      .path = c->listen.path[0] ? c->listen.path : NULL,
-                                      .tls = c->tls};
-    if (http_server_listen(c->http, &where, err) < 0) {
-        if (err->sys_errno == EADDRINUSE)
-            return error_hint(err, "another program listens there: end it, or choose another "
-                                   "address by --listen (COVE_LISTEN)");
-        if (err->sys_errno == EACCES)
-            return error_hint(err,
-                              "the user of the server (uid %u) may not: choose a port above "
-                              "1023, or a folder of its own for a socket",
-                              (unsigned)geteuid());
+    const struct http_listen where = prepare_where(c);
+    if (http_server_take(c->http, take_fd(&c->listen_fd), &where, err) < 0)
         return -1;
-    }
     if (!where.path)
-        c->listen.port = http_server_port(c->http);
+        c->listen.port = http_server_port(c->http); /* it may have been any */
     return 0;
 }
 
@@ -111,6 +93,14 @@ static void on_probed(void *ctx, const struct spawn_message *m, int *fds, const 
                  LOG_STR("tier", tier_name(tier)));
 }
 
+/* Not before: a server that cannot listen leaves nothing, and is not started again. */
+static void start_pools(struct coved *c)
+{
+    struct error err;
+    if (catalog_start(c->catalog, &err) < 0)
+        log_warn(&c->log, "a pool cannot be filled", LOG_STR("error", err.msg));
+}
+
 static void on_recovered(void *ctx, const struct error *err)
 {
     struct coved *c = ctx;
@@ -123,7 +113,7 @@ static void on_recovered(void *ctx, const struct error *err)
         fail(c, err);
         return;
     }
-    if (open_http(c, &local) < 0 || listen_there(c, &local) < 0) {
+    if (open_http(c, &local) < 0) {
         fail(c, &local);
         return;
     }
@@ -137,6 +127,7 @@ static void on_recovered(void *ctx, const struct error *err)
              LOG_U64("epoch", c->api.epoch), LOG_U64("ready", info.sessions[STORE_SESSION_READY]),
              LOG_U64("busy", info.sessions[STORE_SESSION_BUSY]),
              LOG_INT("start_ms", (clock_now_ns() - c->started_ns) / 1000000));
+    start_pools(c);
     greet(c);
 }
 
@@ -306,9 +297,9 @@ int start_begin(struct coved *c)
 {
     struct error err;
     c->api.metrics = observe_metrics();
-    if (prepare_paths(c, &err) < 0 || prepare_confinement(c, &err) < 0 ||
-        prepare_secrets(c, &err) < 0 || loop_open(&c->loop, &err) < 0 ||
-        watch_signals(c, &err) < 0 ||
+    if (prepare_paths(c, &err) < 0 || prepare_socket(c, &err) < 0 ||
+        prepare_confinement(c, &err) < 0 || prepare_secrets(c, &err) < 0 ||
+        loop_open(&c->loop, &err) < 0 || watch_signals(c, &err) < 0 ||
         spawner_client_join(&c->spawner, c->loop, SPAWN_CLIENT_FD, on_hello, on_event, c, &err) < 0)
         return fail(c, &err);
     c->api = (struct api){.loop = c->loop,

@@ -42,6 +42,7 @@ void stop_release(struct coved *c)
             loop_signal_free(c->signals[i]);
     }
     http_server_free(c->http);
+    scoped_close_fd(&c->listen_fd);
     node_free(c->beats);
     upkeep_stop(c->upkeep);
     if (c->plane)

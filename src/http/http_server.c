@@ -322,14 +322,17 @@ static void on_accept(void *ctx, unsigned events)
 
 /* --- listening ------------------------------------------------------------------------------ */
 
-int http_server_listen(struct http_server *s, const struct http_listen *where, struct error *err)
+int http_server_bind(int *out, const struct http_listen *where, struct error *err)
 {
-    int opened = -1;
+    return listen_open(out, where, err);
+}
+
+int http_server_take(struct http_server *s, int taken, const struct http_listen *where,
+                     struct error *err)
+{
+    scoped_fd int fd = taken;
     if (s->listener_count == LISTENER_MAX)
         return error_set(err, ERROR_LIMIT, "a server listens at %d places at most", LISTENER_MAX);
-    if (listen_open(&opened, where, err) < 0)
-        return -1;
-    scoped_fd int fd = opened;
     struct listener *listener = &s->listeners[s->listener_count];
     *listener = (struct listener){.server = s, .tls = where->tls, .fd = -1};
     if (loop_watch_new(&listener->watch, s->loop, fd, LOOP_READ, on_accept, listener, err) < 0)
@@ -344,6 +347,12 @@ int http_server_listen(struct http_server *s, const struct http_listen *where, s
     s->listener_count++;
     s->port = listen_port(listener->fd);
     return 0;
+}
+
+int http_server_listen(struct http_server *s, const struct http_listen *where, struct error *err)
+{
+    int fd = -1;
+    return http_server_bind(&fd, where, err) < 0 ? -1 : http_server_take(s, fd, where, err);
 }
 
 uint16_t http_server_port(const struct http_server *s)

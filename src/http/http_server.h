@@ -71,6 +71,12 @@ struct http_listen {
 /* May be called more than once. */
 MUST_CHECK int http_server_listen(struct http_server *server, const struct http_listen *where,
                                   struct error *err);
+
+/* The same in two steps, for a program that may open no socket any more when its server begins.
+ * Who comes in between waits. *out is owned by the caller; `fd` is taken, even on failure. */
+MUST_CHECK int http_server_bind(int *out, const struct http_listen *where, struct error *err);
+MUST_CHECK int http_server_take(struct http_server *server, int fd, const struct http_listen *where,
+                                struct error *err);
 uint16_t http_server_port(const struct http_server *server); /* of the last one; 0: a unix socket */
 
 /* Stops listening, lets requests that run come to their end, closes idle connections. When all are

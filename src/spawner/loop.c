@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -87,6 +88,19 @@ static void hear_last_words(struct spawner *s)
         verbs_on_client(s);
 }
 
+/* Whether a client has labelled one, to find it again: only those are worth waiting for the next.
+ */
+static bool has_kept(const struct spawner *s)
+{
+    static const uint8_t none[SPAWN_LABEL_BYTES];
+    const struct roster *r = &s->roster;
+    for (const struct sandbox *sb = roster_first(r); sb; sb = roster_after(r, sb)) {
+        if (memcmp(sb->keep.label, none, sizeof(none)) != 0)
+            return true;
+    }
+    return false;
+}
+
 /* Starts clients and mourns them. */
 static void tend_client(struct spawner *s, bool has_news)
 {
@@ -95,8 +109,7 @@ static void tend_client(struct spawner *s, bool has_news)
     enum serve_news news = has_news ? serve_on_poll(&s->serve) : SERVE_NO_NEWS;
     if (news != SERVE_NO_NEWS)
         answer_lose_client(s, false);
-    bool is_empty = !s->roster.busy && !s->roster.resting && !s->zygotes;
-    if (news == SERVE_HAS_REFUSED && is_empty)
+    if (news == SERVE_HAS_REFUSED && !has_kept(s))
         s->is_refused = true;
     if (news == SERVE_IS_OVER || s->is_refused)
         s->is_stopping = true;

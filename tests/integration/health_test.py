@@ -6,6 +6,7 @@ import re
 import pytest
 
 from covetest import wait_for
+from server import Server
 
 API = "/api/v1"
 
@@ -200,6 +201,25 @@ def test_logs_are_the_last_of_what_was_printed(server, session):
 def test_logs_of_any_bytes(server, session):
     run(server, session, r"import sys; sys.stdout.buffer.write(b'\xff\x00\x1b[31m')")
     assert [one["text"] for one in logs(server, session)["entries"]] == ["\ufffd\0\x1b[31m"]
+
+
+def test_the_next_process_tells_the_same():
+    with Server() as server:
+        session = server.post(f"{API}/sessions", {"language": "python"}).json["id"]
+        run(server, session, "print(1)")
+        before = server.get(f"{API}/containers/{session}").json
+        server.kill_coved()
+        assert server.get("/health/ready", token=None).status == 200
+        assert server.get("/health").json["load"]["sessions"] == 1
+        [node] = server.get(f"{API}/nodes").json["nodes"]
+        assert (node["epoch"], node["state"], node["load"]["sessions"]) == (2, "ready", 1)
+        def taken_over():  # its interpreter has yet to answer when the server does already
+            container = server.get(f"{API}/containers/{session}").json
+            return container["state"] == "ready" and container
+        after = wait_for(taken_over, "a session that is ready")
+        assert after.pop("usage")["cpu_ms"] >= before.pop("usage")["cpu_ms"]
+        assert after | {"last_used_at": None} == before | {"last_used_at": None}  # which is written now and then
+        assert samples(server)["cove_sessions", ("state", "ready")] == 1
 
 
 # --- the log --------------------------------------------------------------------------------------

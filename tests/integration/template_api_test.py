@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """/templates of a running server: what they take, who may change them, and what stays."""
+import http.client
+import itertools
+import threading
+
 import pytest
 
 from covetest import wait_for
@@ -253,3 +257,35 @@ def test_sessions_outlive_what_their_template_was(change):
         assert run("print(x * 7)") == "42\n"
         assert server.post(f"{path}/reset").status == 200
         assert run("print(1)") == "1\n"
+
+
+def test_a_kill_between_changes_loses_none_that_was_answered():
+    """Store and catalog are at one version afterwards: the last that was answered, or the one that was on its way."""
+    with Server() as server:
+        template = make(server, name="counted", env={"N": "0"})
+        counter, sent, answered = itertools.count(1), [0], [0]
+
+        def change_until_it_breaks(is_over):
+            try:
+                while not is_over.is_set():
+                    number = next(counter)
+                    sent.append(number)
+                    answer = server.put(f"{TEMPLATES}/counted", {"name": "counted", "language": "python", "env": {"N": str(number)}})
+                    assert answer.status == 200, answer
+                    answered.append(number)
+            except (OSError, http.client.HTTPException):
+                pass
+        for _ in range(4):
+            before = len(answered)
+            is_over = threading.Event()
+            writer = threading.Thread(target=change_until_it_breaks, args=[is_over])
+            writer.start()
+            wait_for(lambda: len(answered) > before + 3, "some changes")
+            server.kill_coved()
+            is_over.set()
+            writer.join()
+            now = server.get(f"{TEMPLATES}/{template['id']}").json
+            number = int(now["env"]["N"])
+            assert answered[-1] <= number <= sent[-1]
+            done = server.post("/api/v1/execute", {"template": "counted", "code": "import os; print(os.environ['N'])"})
+            assert done.json["stdout"] == f"{number}\n", done

@@ -3,7 +3,7 @@
  * A real store and a real server on the loopback address, with a few routes of the test's own and
  * those of /keys. Both clocks stand still unless a test turns them. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/auth.h"
+#include "api/auth_inside.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -728,6 +728,26 @@ static void test_usual_rate(void **state)
 
 /* --- guesses ---------------------------------------------------------------------------------- */
 
+struct address_case {
+    const char *name, *peer, *group;
+};
+
+static const struct address_case address_cases[] = {
+    {"an IPv4 address is one", "192.0.2.7", "192.0.2.7"},
+    {"the /64 of an IPv6 address is one", "2001:db8:1:2:3:4:5:6", "20010db800010002"},
+    {"whoever moves about in it is the same", "2001:db8:1:2:ffff::1", "20010db800010002"},
+    {"the next /64 is another", "2001:db8:1:3::1", "20010db800010003"},
+    {"IPv4 within IPv6 is IPv4", "::ffff:192.0.2.7", "::ffff:192.0.2.7"},
+    {"a unix socket is one", "unix", "unix"},
+};
+
+static void test_address(void **state)
+{
+    const struct address_case *c = *state;
+    char out[AUTH_ADDRESS_BYTES];
+    assert_string_equal(auth_address(c->peer, out), c->group);
+}
+
 static void spend_tries(struct house *h)
 {
     while (get(h, "/any", "wrong") == 401)
@@ -1288,6 +1308,7 @@ int main(void)
     check_rows(&check, local_cases, test_local);
     check_one(&check, "a key has its rate, and is told", test_rate);
     check_one(&check, "keys without a rate have the usual one", test_usual_rate);
+    check_rows(&check, address_cases, test_address);
     check_one(&check, "guesses are counted for each address", test_guesses);
     check_one(&check, "a short token cannot be guessed quickly", test_short_token);
     check_one(&check, "nor at an open door", test_open_guesses);

@@ -5,7 +5,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coved/confine.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -25,7 +24,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,6 +39,7 @@ struct folder {
 };
 
 static struct folder folder; /* made anew for each case */
+static int spare_socket;
 
 static int result_of(long answer)
 {
@@ -91,19 +90,6 @@ static int pass_an_fd_on(void)
                    pipe2(pipes, O_CLOEXEC) < 0
                ? errno
                : 0;
-}
-
-static int bind_to(const char *address, uint16_t port)
-{
-    scoped_fd int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port)};
-    inet_pton(AF_INET, address, &in.sin_addr);
-    return fd < 0 ? errno : result_of(bind(fd, (struct sockaddr *)&in, sizeof(in)));
-}
-
-static int listen_at_its_port(void)
-{
-    return bind_to("127.0.0.1", 0);
 }
 
 static int all_files_may_be_open(void)
@@ -204,25 +190,28 @@ static int become_dumpable_again(void)
     return result_of(prctl(PR_SET_DUMPABLE, 1));
 }
 
-static int take_another_port(void)
+static int make_a_connection(void)
 {
-    return bind_to("127.0.0.1", 45454);
+    return result_of(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
 }
 
-static int connect_to_somebody(void)
+static int make_a_local_connection(void)
 {
-    scoped_fd int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    return result_of(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+}
+
+/* Made before, as one that it was given would be. */
+static int bind_what_is_open(void)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET};
+    return result_of(bind(spare_socket, (struct sockaddr *)&in, sizeof(in)));
+}
+
+static int connect_what_is_open(void)
+{
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(9)};
-    inet_pton(AF_INET, "127.0.0.1", &in.sin_addr);
-    return result_of(connect(fd, (struct sockaddr *)&in, sizeof(in)));
-}
-
-static int make_a_socket_elsewhere(void)
-{
-    struct sockaddr_un un = {.sun_family = AF_UNIX};
-    scoped_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    snprintf(un.sun_path, sizeof(un.sun_path), "%s/socket", folder.other);
-    return result_of(bind(fd, (struct sockaddr *)&un, sizeof(un)));
+    in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return result_of(connect(spare_socket, (struct sockaddr *)&in, sizeof(in)));
 }
 
 struct attempt {
@@ -237,7 +226,6 @@ static const struct attempt attempts[] = {
     {"reads images", read_where_it_may, 0, 1},
     {"starts threads", start_a_thread, 0, 1},
     {"makes sockets, pipes and memory files", pass_an_fd_on, 0, 1},
-    {"listens at its port", listen_at_its_port, 0, 1},
     {"may have as many files open as there are", all_files_may_be_open, 0, 1},
 
     {"does not write images", write_where_it_reads, EACCES, 1},
@@ -256,9 +244,10 @@ static const struct attempt attempts[] = {
     {"has no netlink", ask_the_kernel_about_networks, EPERM, 1},
     {"has no io_uring", use_io_uring, EPERM, 1},
     {"cannot be made dumpable again", become_dumpable_again, EPERM, 1},
-    {"takes no other port", take_another_port, EACCES, 4},
-    {"connects to nobody", connect_to_somebody, EACCES, 4},
-    {"makes no socket elsewhere", make_a_socket_elsewhere, EACCES, 1},
+    {"opens no connection", make_a_connection, EPERM, 1},
+    {"opens no local connection", make_a_local_connection, EPERM, 1},
+    {"takes no port", bind_what_is_open, EPERM, 1},
+    {"connects to nobody", connect_what_is_open, EPERM, 1},
 };
 
 /* --- in a child ------------------------------------------------------------------------------- */
@@ -281,6 +270,7 @@ static _Noreturn void act_confined(const struct attempt *a)
     const char *const readable[] = {folder.readable, "/nonexistent/path", NULL};
     const struct confine_order order = {.writable = writable, .readable = readable};
     struct error err = {.msg = ""};
+    spare_socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (!leave_root() || confine_apply(&order, &err) < 0) {
         fprintf(stderr, "# %s\n", err.msg);
         _exit(NOT_CONFINED);

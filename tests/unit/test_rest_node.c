@@ -63,6 +63,7 @@ static void fill_view(const char *id, struct plane_session_view *out)
                                        .owner = "key_1",
                                        .template_name = "python",
                                        .language = "python",
+                                       .state = STORE_SESSION_BUSY,
                                        .info = &info,
                                        .sandbox = 17,
                                        .limits = &limits,
@@ -233,7 +234,7 @@ static void test_runners(void **state)
 
 #define CONTAINER(id, usage)                                                                       \
     "{\"id\":\"" id "\",\"runtime\":\"native\",\"node\":\"here\",\"sandbox\":17,\"state\":"        \
-    "\"ready\",\"frozen\":true,\"template\":\"python\",\"language\":\"python\",\"owner\":"         \
+    "\"busy\",\"frozen\":true,\"template\":\"python\",\"language\":\"python\",\"owner\":"          \
     "\"key_1\",\"created_at\":\"1970-01-01T00:00:01.000Z\",\"last_used_at\":"                      \
     "\"1970-01-01T00:00:02.000Z\",\"limits\":{\"memory_bytes\":268435456,\"disk_bytes\":"          \
     "134217728,\"inodes\":1000,\"cpus\":0.5,\"pids\":64,\"open_files\":256},\"usage\":" usage "}"

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/selfstat.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -25,6 +26,23 @@ static void test_fds(void **state)
     scoped_fd int two = open("/dev/null", O_RDONLY | O_CLOEXEC);
     assert_true(one >= 0 && two >= 0);
     assert_int_equal(info_of(self).open_fds, before + 2);
+    scoped_fd int high = fcntl(one, F_DUPFD_CLOEXEC, 900); /* behind a gap */
+    assert_true(high >= 900);
+    assert_int_equal(info_of(self).open_fds, before + 3);
+}
+
+/* As the folder that shows them, which is open itself while one looks. */
+static void test_all_fds(void **state)
+{
+    (void)state;
+    scoped(selfstat) struct selfstat *self = selfstat_new();
+    DIR *dir = opendir("/proc/self/fd");
+    uint64_t listed = 0;
+    assert_non_null(dir);
+    for (const struct dirent *e; (e = readdir(dir));)
+        listed += e->d_name[0] != '.';
+    assert_int_equal(info_of(self).open_fds, listed);
+    closedir(dir);
 }
 
 static void test_memory(void **state)
@@ -58,6 +76,7 @@ int main(void)
 {
     struct check check = {0};
     check_one(&check, "open files are counted", test_fds);
+    check_one(&check, "as many as /proc shows", test_all_fds);
     check_one(&check, "memory and time grow", test_memory);
     check_one(&check, "a name that looks like fields", test_name);
     return check_run(&check, "selfstat");
