@@ -26,6 +26,11 @@ bench-sessions: all ## what live sessions cost, beside their goals (ARGS="--crow
 	@tools/build-images python
 	@bench/sessions $(ARGS)
 
+soak: all ## a server under a mixed load for a while, and what it keeps (ARGS="60 --crashes")
+	@tools/install-deps image test
+	@tools/build-images
+	@tools/soak $(ARGS)
+
 bench-http: all ## what the server costs over HTTP, beside their goals (ARGS="--quick")
 	@tools/install-deps image bench
 	@tools/build-images python
@@ -60,4 +65,4 @@ clean: ## remove every build directory
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
-.PHONY: all run test asan bench bench-sessions bench-http lint format coverage fuzz fresh install clean help
+.PHONY: all run test asan bench bench-sessions bench-http soak lint format coverage fuzz fresh install clean help

@@ -45,6 +45,7 @@ class Session:
     def __init__(self, doc):
         self.id, self.doc = doc["id"], doc
         self.values = {UNSET}  # what x may be
+        self.loose = set()  # what it may yet become, by code that may run, or wait
         self.may_be_over, self.over = False, None  # somebody tried to end it; the document with which it ended
 
 
@@ -130,18 +131,25 @@ class Worker:
         seen = doc["stdout"].split()[0]
         assert seen in session.values, f"x is {seen}, not one of {session.values}"
 
+    def loosen(self, session, word):
+        """Code that sets x to this word is on its way."""
+        session.values.add(word)
+        session.loose.add(word)
+
+    def tighten(self, session, word):
+        """It did not begin, or has ended."""
+        session.values.discard(word)
+        session.loose.discard(word)
+
     def sync(self):
         session, word = self.pick(), self.word()
-        running = any(e.session is session and not e.end for e in self.executions.values())
-        before = set(session.values)
-        session.values = before | {word}
+        self.loosen(session, word)
         doc = self.ask(session, f"print(globals().get('x', '{UNSET}')); x = '{word}'", [200], mode="sync")
+        self.tighten(session, word)
         if not doc:
-            session.values = before
             return
-        session.values = before
         self.told(session, doc)
-        session.values = {word} | (before if running else set())
+        session.values = {word} | session.loose
         self.keep(Execution(doc, session, doc["stdout"]), doc)
 
     def keep(self, execution, end=None):
@@ -151,11 +159,10 @@ class Worker:
     def start(self, **wish):
         session, word = self.pick(), self.word()
         pause = self.dice.choice([0, 0.005, 0.03])
-        before = set(session.values)
-        session.values |= {word}
+        self.loosen(session, word)
         doc = self.ask(session, WORK.format(lines=LINES, pause=pause, word=word), [202], mode="async", **wish)
         if not doc:
-            session.values = before
+            self.tighten(session, word)
             return None
         execution = Execution(doc, session, "".join(f"{word} {i}\n" for i in range(LINES)))
         self.keep(execution)
@@ -170,21 +177,20 @@ class Worker:
 
     def stream(self):
         session, word = self.pick(), self.word()
-        before = set(session.values)
-        session.values |= {word}
+        self.loosen(session, word)
         wish = {"code": WORK.format(lines=LINES, pause=0.02, word=word), "mode": "stream"}
         listener = Listener(self.home, start=(f"{SESSIONS}/{session.id}/execute", wish))
         try:
             listener.once()
         except BROKEN:
             self.count["broken"] += 1
-            if not listener.execution:
-                return
         except AssertionError as error:
             if any(word in str(error) for word in ("session_busy", "session_failed", *["not_found"] * self.is_lost(session))):
-                session.values = before
+                self.tighten(session, word)
                 return
             raise
+        if not listener.execution:  # it was cut off before the first event
+            return
         execution = Execution({"id": listener.execution}, session, "".join(f"{word} {i}\n" for i in range(LINES)))
         self.keep(execution)
         doc = listener.run() if not listener.ends else listener.ends[0]
@@ -219,8 +225,10 @@ class Worker:
         self.spoil(session)
         session.values |= {UNSET}
         answer = self.server.post(f"{SESSIONS}/{session.id}/reset")
+        if answer.status == 409 and answer.code == "session_busy":  # it is being taken over: nothing was done
+            return
         assert answer.status == 200 or answer.status == 404 and self.is_lost(session), answer
-        session.values = {UNSET}
+        session.values = {UNSET} | session.loose  # what waits is not ended by it
 
     def list(self):
         known = self.usable()
@@ -288,12 +296,12 @@ class Worker:
         assert answer.status == 200 and answer.json["state"] in ("ready", "busy", "failed"), answer
         if answer.json["state"] == "failed":  # a cancel that had to kill
             assert self.server.post(f"{SESSIONS}/{session.id}/reset").status == 200
-            session.values = {UNSET}
+            session.values, session.loose = {UNSET}, set()
             return
         doc = self.ask(session, f"print(globals().get('x', '{UNSET}'))", [200], mode="sync", queue=True)
         assert doc, session.id
         self.told(session, doc)
-        session.values = {doc["stdout"].strip()}
+        session.values, session.loose = {doc["stdout"].strip()}, set()
         self.keep(Execution(doc, session, doc["stdout"]), doc)
 
     def check_lost(self, session):

@@ -19,7 +19,7 @@ from server import Answer, Server
 pytestmark = pytest.mark.skipif(not covetest.IS_ROOT, reason="uids and cgroups of their own need root")
 
 COUNT, LONG_COUNT, CYCLES, CLIENTS = (60 if IS_ASAN else 200), 1000, 6, 8
-LEAK_BYTES, STEP_BYTES = 512, 16 << 20  # of each session; once, where the allocator keeps a peak
+LEAK_BYTES, STEP_BYTES = 1024, 24 << 20  # of each session; once, where the allocator keeps a peak
 WARM_UP = 1600  # executions
 SMALL = {"resources": {"memory_bytes": 64 << 20, "pids": 16}}
 PROGRAM = """
