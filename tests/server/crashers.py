@@ -215,10 +215,11 @@ class Listener:
         """Until the end; answers the document that it came with."""
         def try_once():
             try:
-                return self.once()
+                is_over = self.once()
             except BROKEN:
-                self.breaks += 1
-                return False
+                is_over = False
+            self.breaks += not is_over  # an end without the last event is a break, too
+            return is_over
         wait_for(try_once, "the last event")
         assert len(self.ends) == 1
         return self.ends[0]
