@@ -21,6 +21,7 @@ pytestmark = pytest.mark.skipif(not covetest.IS_ROOT, reason="uids and cgroups o
 
 SHAPE = {"code", "message", "hint", "request_id"}
 NOTICED_S = 0.25  # from a peer's leaving to the end of its run
+LISTENERS_BYTES = 64 << 20
 TRIES = 5  # of which one must be as fast: the machine does other work, too
 FOREVER = "import time\nprint('begun', flush=True)\ntime.sleep(600)"
 
@@ -238,7 +239,9 @@ def test_listeners_who_never_read(server, session):
     document = ended(server, execution)
     assert document["state"] == "completed" and document["truncated"]["stdout"]["total_bytes"] == 20000 * 1001
     memory = int(covetest.status_of(server.coved)["VmRSS"].split()[0]) * 1024
-    assert memory < (400 << 20 if covetest.IS_ASAN else 100 << 20), memory
+    print(f"memory {memory / (1 << 20):.1f} MB")
+    if not covetest.IS_ASAN:  # which keeps freed memory for a while
+        assert memory < LISTENERS_BYTES, memory
     for link in links:
         link.close()
 

@@ -13,12 +13,12 @@ import pytest
 
 import covetest
 import crashers
-from covetest import SLOWNESS
+from covetest import IS_ASAN, SLOWNESS
 from crashers import BROKEN, EXECUTIONS, SESSIONS, Home, Listener, ended, pages, read, side_by_side
 
 pytestmark = pytest.mark.skipif(not covetest.IS_ROOT, reason="uids and cgroups of their own need root")
 
-ROUNDS, LONG_ROUNDS, WORKERS = 20, 200, 4
+ROUNDS, LONG_ROUNDS, WORKERS = (8 if IS_ASAN else 20), 200, 4
 VICTIMS = {("coved",): 6, ("spawner",): 1, ("coved", "spawner"): 1, ("spawner", "coved"): 1}
 LOAD_S = 0.6 * SLOWNESS  # the latest instant of a death
 SMALL = {"resources": {"memory_bytes": 64 << 20, "pids": 16}}
