@@ -227,7 +227,7 @@ def test_a_flood_waits_for_who_does_not_read(shared_server, session):
     for _ in range(20):  # others are served meanwhile
         execute(shared_server, session, "1")
     grown = int(covetest.status_of(shared_server.coved)["VmRSS"].split()[0]) - int(rss.split()[0])
-    assert grown < 4096, "the server keeps what nobody reads"
+    assert covetest.IS_ASAN or grown < 4096, "the server keeps what nobody reads"  # ASan keeps what was freed
     while b"FINISHED\r\n" not in terminal.bytes[-100:]:
         terminal.receive()
     words = bytes(terminal.bytes).partition(b"1\r\n2\r\n")[2].partition(b"FINISHED")[0].split()
