@@ -214,11 +214,11 @@ class Listener:
     def run(self):
         """Until the end; answers the document that it came with."""
         def try_once():
-            try:
-                return self.once()
-            except BROKEN:
-                self.breaks += 1
-                return False
+            with contextlib.suppress(*BROKEN):
+                if self.once():
+                    return True
+            self.breaks += 1
+            return False
         wait_for(try_once, "the last event")
         assert len(self.ends) == 1
         return self.ends[0]
