@@ -16,14 +16,12 @@
 #include "base/parse.h"
 #include "core/api_key.h"
 
-#define REALM             "Bearer realm=\"cove\""
-#define ADDRESSES         4096 /* whose failures are remembered */
-#define FAILURES_MINUTE   30
-#define FAILURES_BURST    20
-#define MS_PER_S          1000
-#define CHALLENGE_BYTES   256
-#define ADDRESS_BYTES     (2 * IPV6_PREFIX_BYTES + 1) /* half of an IPv6 address in hex */
-#define IPV6_PREFIX_BYTES 8
+#define REALM           "Bearer realm=\"cove\""
+#define ADDRESSES       4096 /* whose failures are remembered */
+#define FAILURES_MINUTE 30
+#define FAILURES_BURST  20
+#define MS_PER_S        1000
+#define CHALLENGE_BYTES 256
 
 /* --- its life --------------------------------------------------------------------------------- */
 
@@ -119,15 +117,12 @@ static const struct {
                        "ask for a new one: POST /keys"},
 };
 
-/* Whose failures are counted together: an IPv4 address, or the /64 of an IPv6 one, which is what a
- * customer of a provider has at least. */
-static const char *address_of(const struct http_request *r, char out[ADDRESS_BYTES])
+const char *auth_address(const char *peer, char out[AUTH_ADDRESS_BYTES])
 {
     struct in6_addr v6;
-    const char *peer = http_peer(r);
     if (inet_pton(AF_INET6, peer, &v6) != 1 || IN6_IS_ADDR_V4MAPPED(&v6))
         return peer;
-    format_hex(v6.s6_addr, IPV6_PREFIX_BYTES, out);
+    format_hex(v6.s6_addr, AUTH_PREFIX_BYTES, out);
     return out;
 }
 
@@ -157,9 +152,10 @@ static bool refuse_as(struct http_request *r, enum wrong wrong)
 static bool refuse_secret(struct auth *a, struct http_request *r, enum wrong wrong,
                           const struct auth_key *key)
 {
-    char text[ADDRESS_BYTES];
+    char text[AUTH_ADDRESS_BYTES];
     int64_t wait_ns;
-    if (!rate_limit_take(a->addresses, address_of(r, text), &a->failures, clock_now_ns(), &wait_ns))
+    if (!rate_limit_take(a->addresses, auth_address(http_peer(r), text), &a->failures,
+                         clock_now_ns(), &wait_ns))
         return refuse_address(r, wait_ns);
     struct log log = *a->log;
     log.request_id = http_id(r);
@@ -268,9 +264,9 @@ static struct api_user *enter_by_key(struct auth *a, struct http_request *r, str
 static bool may_enter(struct auth *a, const struct http_request *r, const struct auth_token *t,
                       int64_t *wait_ns)
 {
-    char text[ADDRESS_BYTES];
-    return !t->is_short ||
-           rate_limit_may(a->addresses, address_of(r, text), &a->failures, clock_now_ns(), wait_ns);
+    char text[AUTH_ADDRESS_BYTES];
+    return !t->is_short || rate_limit_may(a->addresses, auth_address(http_peer(r), text),
+                                          &a->failures, clock_now_ns(), wait_ns);
 }
 
 static struct api_user *enter_by_token(struct auth *a, struct http_request *r, struct auth_token *t)
@@ -319,7 +315,7 @@ static struct api_user *authenticate(struct auth *a, struct http_request *r)
 static struct api_user *recognise(struct auth *a, struct http_request *r)
 {
     struct credential c;
-    char text[ADDRESS_BYTES];
+    char text[AUTH_ADDRESS_BYTES];
     int64_t wait_ns;
     enum credential_answer answer = read_credential(r, &c);
     if (answer == CREDENTIAL_NONE && a->trusts_loopback && is_local(r))
@@ -331,7 +327,8 @@ static struct api_user *recognise(struct auth *a, struct http_request *r)
         return may_enter(a, r, who.token, &wait_ns) ? &who.token->user : NULL;
     if (who.key)
         return is_over(who.key) ? NULL : &who.key->user;
-    rate_limit_take(a->addresses, address_of(r, text), &a->failures, clock_now_ns(), &wait_ns);
+    rate_limit_take(a->addresses, auth_address(http_peer(r), text), &a->failures, clock_now_ns(),
+                    &wait_ns);
     return NULL;
 }
 

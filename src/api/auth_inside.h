@@ -43,6 +43,12 @@ struct auth {
     void *loaded_ctx;
 };
 
+/* Whose failures are counted together: an IPv4 address, or the /64 of an IPv6 one, which is what a
+ * customer of a provider has at least. Answers `peer` or `out`. */
+#define AUTH_PREFIX_BYTES  8
+#define AUTH_ADDRESS_BYTES (2 * AUTH_PREFIX_BYTES + 1)
+const char *auth_address(const char *peer, char out[AUTH_ADDRESS_BYTES]);
+
 /* auth_key.c */
 struct auth_key *auth_find(const struct auth *a, const char *id); /* NULL: there is none */
 void auth_tell_used(struct auth *a, struct auth_key *k, int64_t now_ns);

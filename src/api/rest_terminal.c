@@ -10,6 +10,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
+#include "api/auth.h"
 #include "api/routes.h"
 #include "base/memory.h"
 #include "base/strbuf.h"
@@ -66,8 +67,15 @@ struct link {
     struct api_call *call;     /* until the shell runs */
     struct websocket *ws;      /* from then on */
     struct terminal *terminal; /* NULL: it has ended */
+    struct auth_watch *watch;  /* of who is at it, from then on */
     struct loop *loop;
 };
+
+static void free_link(struct link *l)
+{
+    auth_watch_free(l->watch);
+    free(l);
+}
 
 /* --- from the peer ---------------------------------------------------------------------------- */
 
@@ -109,7 +117,16 @@ static void on_close(void *ctx, unsigned code)
     struct link *l = ctx;
     if (l->terminal)
         terminal_close(l->terminal);
-    free(l);
+    free_link(l);
+}
+
+/* Nothing that its peer still types is to reach the shell. */
+static void on_revoked(void *ctx)
+{
+    struct link *l = ctx;
+    if (l->terminal)
+        terminal_close(take_ptr(&l->terminal));
+    websocket_close(l->ws, WEBSOCKET_POLICY, "the key has been revoked");
 }
 
 static void on_gone(void *ctx)
@@ -134,11 +151,12 @@ static void on_started(void *ctx)
         .on_close = on_close,
         .ctx = l,
     };
+    l->watch = auth_watch_new(api_of(l->call)->auth, api_caller(l->call)->owner, on_revoked, l);
     struct http_request *r = api_take(take_ptr(&l->call)); /* who has left is told by on_gone() */
     l->ws = websocket_accept(r, l->loop, &config);
     if (!l->ws) {
         terminal_close(l->terminal);
-        free(l);
+        free_link(l);
     }
 }
 

@@ -173,9 +173,12 @@ static int mount_dev(int root_fd)
     return set_flags(dev, MOUNT_ATTR_RDONLY);
 }
 
+/* The kernel has 3,072 pseudo-terminals for all sandboxes together (4,096 and 1,024 kept for the
+ * host), so each has a share. */
 static int mount_pts(int root_fd)
 {
-    static const struct setting settings[] = {{"ptmxmode", "0666"}, {"mode", "0620"}};
+    static const struct setting settings[] = {
+        {"ptmxmode", "0666"}, {"mode", "0620"}, {"max", "32"}};
     scoped_fd int pts =
         make_mount("devpts", settings, ARRAY_LEN(settings), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
     return pts < 0 ? -1 : attach(pts, root_fd, "dev/pts");

@@ -218,7 +218,19 @@ static char *variable(const struct option_set *set, size_t row)
     return xstrdup(strbuf_str(&text));
 }
 
-/* Nothing of our own environment, which may hold anything, but what sanitizers are told. */
+/* What sanitizers are told, and whether a terminal shows colours. */
+static bool is_passed_on(const char *variable)
+{
+    static const char *const names[] = {
+        "ASAN_OPTIONS=", "UBSAN_OPTIONS=", "LSAN_OPTIONS=", "NO_COLOR="};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        if (strncmp(variable, names[i], strlen(names[i])) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Nothing else of our own environment, which may hold anything. */
 static char **make_environment(const struct cli *cli, const char *recipes)
 {
     extern char **environ;
@@ -228,8 +240,7 @@ static char **make_environment(const struct cli *cli, const char *recipes)
         most++;
     char **list = xcalloc(most, sizeof(*list));
     for (char **e = environ; *e; e++) {
-        const char *end = strchr(*e, '=');
-        if (end && end - *e > 11 && strncmp(end - 11, "SAN_OPTIONS", 11) == 0)
+        if (is_passed_on(*e))
             list[count++] = xstrdup(*e);
     }
     for (size_t i = 0; i < set->count; i++) {

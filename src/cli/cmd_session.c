@@ -69,7 +69,7 @@ static const struct option_row create_rows[] = {
      .offset = offsetof(struct session_create_options, idle_ms),
      .min = 1000,
      .help = "Time after which it ends when nobody uses it"},
-    REMOTE_RESOURCE_ROWS(struct session_create_options, resources),
+    REMOTE_RESOURCE_ROWS(offsetof(struct session_create_options, resources)),
     {.name = "env",
      .short_name = 'e',
      .type = OPTION_LIST,

@@ -29,7 +29,7 @@ static const struct option_row rows[] = {
      .offset = offsetof(struct template_options, image),
      .arg = "NAME",
      .help = "Its root image (the first that has the language)"},
-    REMOTE_RESOURCE_ROWS(struct template_options, resources),
+    REMOTE_RESOURCE_ROWS(offsetof(struct template_options, resources)),
     {.name = "env",
      .short_name = 'e',
      .type = OPTION_LIST,

@@ -145,10 +145,10 @@ static void add_exit_statuses(struct strbuf *out)
     static const struct {
         const char *status, *meaning;
     } rows[] = {
-        {"0", "Done; for \\fBcove run\\fR: the program ended with 0."},
-        {"1\\(en123", "For \\fBcove run\\fR: the exit status of the program."},
-        {"124", "For \\fBcove run\\fR: the time limit was reached."},
-        {"128+N", "For \\fBcove run\\fR: signal N ended the program; 137 is a kill."},
+        {"0", "Done; for \\fBcove run\\fR and \\fBcove exec\\fR: the program ended with 0."},
+        {"1\\(en123", "For these two: the exit status of the program."},
+        {"124", "For these two: the time limit was reached."},
+        {"128+N", "For these two: signal N ended the program; 137 is a kill."},
     };
     strbuf_add_str(out, ".SH EXIT STATUS\n");
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)

@@ -86,27 +86,31 @@ struct key_create_options {
     struct resource_options quota;
 };
 
-/* Rows that several commands have; `field` is a struct resource_options in `owner`. */
-#define REMOTE_RESOURCE_ROWS(owner, field)                                                         \
+/* Rows that several commands have; `at` is where their struct has its struct resource_options. */
+#define REMOTE_RESOURCE(at, field) ((at) + offsetof(struct resource_options, field))
+/* clang-format off */
+#define REMOTE_RESOURCE_ROWS(at)                                                                   \
     {.name = "memory",                                                                             \
      .type = OPTION_SIZE,                                                                          \
-     .offset = offsetof(owner, field.memory_bytes),                                                \
+     .offset = REMOTE_RESOURCE(at, memory_bytes),                                                  \
      .min = 1,                                                                                     \
      .help = "Memory, files included"},                                                            \
-        {.name = "cpus",                                                                           \
-         .type = OPTION_MILLI,                                                                     \
-         .offset = offsetof(owner, field.cpus_milli),                                              \
-         .min = 1,                                                                                 \
-         .help = "Processor time per second of wall time, in cores"},                              \
-        {.name = "pids",                                                                           \
-         .type = OPTION_U64,                                                                       \
-         .offset = offsetof(owner, field.pids),                                                    \
-         .min = 1,                                                                                 \
-         .help = "Processes and threads at one time"},                                             \
-    {                                                                                              \
-        .name = "disk", .type = OPTION_SIZE, .offset = offsetof(owner, field.disk_bytes),          \
-        .min = 1, .help = "Bytes that files may hold"                                              \
-    }
+    {.name = "cpus",                                                                               \
+     .type = OPTION_MILLI,                                                                         \
+     .offset = REMOTE_RESOURCE(at, cpus_milli),                                                    \
+     .min = 1,                                                                                     \
+     .help = "Processor time per second of wall time, in cores"},                                  \
+    {.name = "pids",                                                                               \
+     .type = OPTION_U64,                                                                           \
+     .offset = REMOTE_RESOURCE(at, pids),                                                          \
+     .min = 1,                                                                                     \
+     .help = "Processes and threads at one time"},                                                 \
+    {.name = "disk",                                                                               \
+     .type = OPTION_SIZE,                                                                          \
+     .offset = REMOTE_RESOURCE(at, disk_bytes),                                                    \
+     .min = 1,                                                                                     \
+     .help = "Bytes that files may hold"}
+/* clang-format on */
 
 struct top_options {
     uint64_t interval_ms;

@@ -57,7 +57,7 @@ void plane_on_event(struct plane *plane, const struct spawn_message *m);
 struct plane_caller {
     const char *owner; /* the id of his key; "": the operator */
     bool sees_all;
-    const struct store_amounts *quota; /* for code without a session; NULL: no limit */
+    const struct store_amounts *quota; /* of what he has here; NULL: no limit */
 };
 
 typedef void (*plane_fn)(void *ctx, const char *text, size_t len, const struct error *err);

@@ -567,10 +567,14 @@ static int make_id(char out[ID_BYTES], const char *wanted, struct error *err)
 void plane_create(struct plane *p, const struct plane_caller *who, const char *wanted,
                   const struct session_wish *wish, plane_fn fn, void *ctx)
 {
+    /* The store decides, by what it really takes; but whoever has no place left is not to use up
+     * parked sandboxes by asking. */
+    static const struct spawn_limits least;
     struct error err;
     char id[ID_BYTES];
     struct catalog_kind *kind = find_kind(p, wish->template, wish->language, &err);
-    if (!kind || check_name(p, who, wish->name, &err) < 0 || make_id(id, wanted, &err) < 0) {
+    if (!kind || check_name(p, who, wish->name, &err) < 0 ||
+        plane_check_quota(p, who, &least, &err) < 0 || make_id(id, wanted, &err) < 0) {
         plane_fail(fn, ctx, &err);
         return;
     }

@@ -22,9 +22,9 @@
 struct init {
     pid_t program; /* 0 = none runs */
     pid_t worker;
-    pid_t terminals[GUEST_TERMINALS_MAX]; /* their keepers; 0 = none */
-    int put_error;                        /* of the last GUEST_FILES_PUT_NOW */
-    struct guest_message end;             /* of the last program */
+    pid_t keepers[GUEST_KEEPERS_MAX]; /* of terminals; 0 = none */
+    int put_error;                    /* of the last GUEST_FILES_PUT_NOW */
+    struct guest_message end;         /* of the last program */
 };
 
 /* Kept out of the stack; pages are touched only as far as a start needs them. */
@@ -62,11 +62,11 @@ static void tell_state(const struct init *in)
     tell(&m);
 }
 
-static void forget_terminal(struct init *in, pid_t pid)
+static void forget_keeper(struct init *in, pid_t pid)
 {
-    for (size_t i = 0; i < GUEST_TERMINALS_MAX; i++) {
-        if (in->terminals[i] == pid)
-            in->terminals[i] = 0;
+    for (size_t i = 0; i < GUEST_KEEPERS_MAX; i++) {
+        if (in->keepers[i] == pid)
+            in->keepers[i] = 0;
     }
 }
 
@@ -85,12 +85,12 @@ static void reap(void *ctx)
             in->worker = 0;
             tell_value(GUEST_FILES_DONE, info.si_code == CLD_EXITED ? info.si_status : EIO);
         } else {
-            forget_terminal(in, info.si_pid);
+            forget_keeper(in, info.si_pid);
         }
     }
 }
 
-#define KEEP_MAX (GUEST_KEEP_MAX + MAX(1, GUEST_TERMINALS_MAX))
+#define KEEP_MAX (GUEST_KEEP_MAX + MAX(1, GUEST_KEEPERS_MAX))
 
 /* The strings of a message are the pids that stay. */
 static size_t read_keep(int32_t keep[KEEP_MAX])
@@ -172,9 +172,9 @@ static void start_program(struct init *in, const int *fds, size_t fd_count)
 static void start_terminal(struct init *in, int channel)
 {
     size_t i = 0;
-    while (i < GUEST_TERMINALS_MAX && in->terminals[i])
+    while (i < GUEST_KEEPERS_MAX && in->keepers[i])
         i++;
-    if (i == GUEST_TERMINALS_MAX) {
+    if (i == GUEST_KEEPERS_MAX) {
         init_refuse_terminal(channel, EBUSY);
         return;
     }
@@ -182,16 +182,16 @@ static void start_terminal(struct init *in, int channel)
     if (pid < 0)
         init_refuse_terminal(channel, errno);
     else
-        in->terminals[i] = pid;
+        in->keepers[i] = pid;
 }
 
 static void kill_all(struct init *in)
 {
     int32_t keep[KEEP_MAX];
     size_t count = read_keep(keep);
-    for (size_t i = 0; i < GUEST_TERMINALS_MAX; i++) {
-        if (in->terminals[i] && !(request.m.value & GUEST_KILL_TERMINALS))
-            keep[count++] = in->terminals[i]; /* and all below it, which never become ours */
+    for (size_t i = 0; i < GUEST_KEEPERS_MAX; i++) {
+        if (in->keepers[i] && !(request.m.value & GUEST_KILL_TERMINALS))
+            keep[count++] = in->keepers[i]; /* and all below it, which never become ours */
     }
     init_kill_others(keep, count, in->program, reap, in);
     if (request.m.value & GUEST_KILL_TELL)

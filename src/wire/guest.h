@@ -15,7 +15,8 @@
 #define GUEST_ARGS_MAX      1024         /* most arguments, and most variables */
 #define GUEST_PATH_MAX      4096
 #define GUEST_KEEP_MAX      96   /* pids that one GUEST_KILL lets live */
-#define GUEST_TERMINALS_MAX 4    /* at a time */
+#define GUEST_TERMINALS_MAX 4    /* that a host may have open at a time */
+#define GUEST_KEEPERS_MAX   8    /* of terminals, those that are about to end included */
 #define GUEST_UID           1000 /* what code inside sees where user namespaces are to be had */
 #define GUEST_WORKSPACE     "/workspace"
 

@@ -559,15 +559,24 @@ def test_a_stream_that_never_comes_back_is_told_with_the_way_to_go_on(client, se
 
 
 def test_a_stream_without_life_is_given_up_and_taken_up_again(client, server):
+    """However often: a server that begins to answer is there, and the program may have nothing to say."""
     release = threading.Event()
+    silences = 7
 
     def silent(handler):
         handler.begin_stream()
-        handler.write(STARTED + output("one\n", 2))
+        handler.write(": nothing yet\n\n")
         release.wait(PATIENCE)
-    play(server, silent, output("two\n", 3) + ended(execution()))
-    assert client.good("exec", SES, "-c", "x", "--server-timeout", "1s") == "one\ntwo\n"
+    play(server, *[silent] * silences, STARTED + output("one\n", 2) + ended(execution()))
+    assert client.good("exec", SES, "-c", "x", "--server-timeout", "1s") == "one\n"
     release.set()
+    assert len(server.requests) == 2 + silences
+
+
+def test_a_stream_that_is_always_empty_is_given_up(client, server):
+    play(server, ": hello\n\n")
+    done = client("exec", SES, "-c", "x")
+    assert done.returncode == EXIT_UNAVAILABLE and "ended the stream too early" in done.stderr
 
 
 def hold(release, *texts):

@@ -1,75 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options and fixtures of the integration tests."""
-import os
+"""The fixtures are in a module of their own, for tests/server to have them, too."""
 import pathlib
-import shutil
 import sys
-
-import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-import covetest  # noqa: E402  (needs the path above)
-import server as serving  # noqa: E402
-
-
-def pytest_addoption(parser):
-    parser.getgroup("integration").addoption(
-        "--long", action="store_true", default=os.environ.get("COVE_TEST_LONG") == "1",
-        help="more rounds, and every case where the default takes a sample")
-
-
-@pytest.fixture(scope="session")
-def is_long(request):
-    return request.config.getoption("--long")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def clean_host():
-    """What all tests of a session share is removed at its end."""
-    yield
-    if covetest.public_build.cache_info().currsize:
-        shutil.rmtree(covetest.public_build().parent)
-    if covetest.IS_ROOT:
-        covetest.remove_groups()
-
-
-@pytest.fixture(autouse=True)
-def no_runs_left():
-    """One failure must not make others of those that look for leftovers."""
-    yield
-    covetest.end_started()
-
-
-@pytest.fixture
-def cove():
-    return covetest.Cove()
-
-
-@pytest.fixture
-def server():
-    """A server of the test's own."""
-    with serving.Server() as one:
-        yield one
-
-
-@pytest.fixture(scope="session")
-def shared_server():
-    """One for all tests that leave it as they found it."""
-    with serving.Server() as one:
-        yield one
-
-
-@pytest.fixture(params=["root", "plain", "subids"])
-def any_cove(request):
-    """Cove as root, as an ordinary user, and as one with subordinate ids."""
-    if request.param == "root":
-        if not covetest.IS_ROOT:
-            pytest.skip("not root")
-        return covetest.Cove()
-    if not covetest.IS_ROOT and request.param == "plain":
-        return covetest.Cove()
-    reason = covetest.why_no_rootless(request.param)
-    if reason:
-        pytest.skip(reason)
-    return covetest.rootless(request.param)
+from fixtures import *  # noqa: E402,F401,F403  (needs the path above)

@@ -436,6 +436,19 @@ def test_nothing_can_be_typed_from_inside(host):
     terminal.exit()
 
 
+def test_pseudo_terminals_are_not_for_one_alone(host):
+    """The kernel has some thousands for the whole machine: a sandbox that takes all it can get leaves the rest."""
+    code = ("import os\nheld = []\ntry:\n  while len(held) < 500: held.append(os.open('/dev/ptmx', os.O_RDWR | os.O_NOCTTY))\n"
+            "except OSError as e: held.append(e.errno)\n(len(held) - 1, held[-1])")
+    assert host.value(code) == "(32, 28)"  # ENOSPC
+    refused = Terminal(host, 1)
+    assert "No space left" in refused.end["message"] or "no space left" in refused.end["message"], refused.end
+    host.value("[os.close(fd) for fd in held[:-1]] and 1")
+    terminal = host.terminal(2)
+    assert terminal.run("echo free") == "free\n"
+    terminal.exit()
+
+
 STATUS = "grep -E '^(Uid|Gid|Groups|CapEff|CapPrm|CapInh|CapBnd|CapAmb|NoNewPrivs|Seccomp|Seccomp_filters):' /proc/self/status"
 
 

@@ -3,7 +3,7 @@
  * A real store and a real server on the loopback address, with a few routes of the test's own and
  * those of /keys. Both clocks stand still unless a test turns them. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/auth.h"
+#include "api/auth_inside.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -27,6 +27,7 @@
 #define INTERNAL  "internal-token-0123456789"
 #define SHORT     "guess-me"
 #define BEARER    "Authorization: Bearer "
+#define UPGRADE   "Connection: Upgrade\r\nUpgrade: websocket\r\n"
 #define WALL_NS   (1800000000 * SECOND)
 #define ANSWER    (1 * MIB)
 #define SECRET_AT 32 /* of the text of a key: what is before it is public */
@@ -350,6 +351,25 @@ static const struct shown_case shown_cases[] = {
      REALM ", error=\"invalid_request\""},
     {"both headers are refused", BEARER TOKEN "\r\nX-API-Key: " TOKEN "\r\n", 401,
      "both Authorization and X-API-Key", REALM ", error=\"invalid_request\""},
+    {"a protocol opens where a WebSocket is asked for",
+     UPGRADE "Sec-WebSocket-Protocol: cove.terminal, bearer." TOKEN "\r\n", 200, NULL, NULL},
+    {"in any place", UPGRADE "Sec-WebSocket-Protocol: bearer." TOKEN " ,cove.terminal\r\n", 200,
+     NULL, NULL},
+    {"elsewhere it says nothing", "Sec-WebSocket-Protocol: bearer." TOKEN "\r\n", 401,
+     "this needs a token", REALM},
+    {"a protocol that is no token says nothing",
+     UPGRADE "Sec-WebSocket-Protocol: cove.terminal, xbearer." TOKEN "\r\n", 401,
+     "this needs a token", REALM},
+    {"a wrong one is refused", UPGRADE "Sec-WebSocket-Protocol: bearer." TOKEN "0\r\n", 401,
+     "not valid here", REALM ", error=\"invalid_token\""},
+    {"an empty one is refused", UPGRADE "Sec-WebSocket-Protocol: bearer.\r\n", 401,
+     "cannot be a token", REALM ", error=\"invalid_request\""},
+    {"two of them are refused",
+     UPGRADE "Sec-WebSocket-Protocol: bearer." TOKEN ", bearer." TOKEN "\r\n", 401,
+     "both Authorization", REALM ", error=\"invalid_request\""},
+    {"one beside a header is refused",
+     UPGRADE BEARER TOKEN "\r\nSec-WebSocket-Protocol: bearer." TOKEN "\r\n", 401,
+     "both Authorization", REALM ", error=\"invalid_request\""},
     {"what has the form of a key is refused",
      BEARER "cove_0123456789abcdefghjkmnpqrs_"
             "tvwxyz0123456789abcdefghjkmnpqrstvwxyz0123456789abcd\r\n",
@@ -707,6 +727,26 @@ static void test_usual_rate(void **state)
 }
 
 /* --- guesses ---------------------------------------------------------------------------------- */
+
+struct address_case {
+    const char *name, *peer, *group;
+};
+
+static const struct address_case address_cases[] = {
+    {"an IPv4 address is one", "192.0.2.7", "192.0.2.7"},
+    {"the /64 of an IPv6 address is one", "2001:db8:1:2:3:4:5:6", "20010db800010002"},
+    {"whoever moves about in it is the same", "2001:db8:1:2:ffff::1", "20010db800010002"},
+    {"the next /64 is another", "2001:db8:1:3::1", "20010db800010003"},
+    {"IPv4 within IPv6 is IPv4", "::ffff:192.0.2.7", "::ffff:192.0.2.7"},
+    {"a unix socket is one", "unix", "unix"},
+};
+
+static void test_address(void **state)
+{
+    const struct address_case *c = *state;
+    char out[AUTH_ADDRESS_BYTES];
+    assert_string_equal(auth_address(c->peer, out), c->group);
+}
 
 static void spend_tries(struct house *h)
 {
@@ -1268,6 +1308,7 @@ int main(void)
     check_rows(&check, local_cases, test_local);
     check_one(&check, "a key has its rate, and is told", test_rate);
     check_one(&check, "keys without a rate have the usual one", test_usual_rate);
+    check_rows(&check, address_cases, test_address);
     check_one(&check, "guesses are counted for each address", test_guesses);
     check_one(&check, "a short token cannot be guessed quickly", test_short_token);
     check_one(&check, "nor at an open door", test_open_guesses);

@@ -1,5 +1,6 @@
 /* test_fork.c - a session with heirs, and what can happen while it is forked */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "core/terminal.h"
 #include "world.h"
 
 #include <errno.h>
@@ -423,11 +424,47 @@ static void test_no_seats(void **state)
     capacity_free(capacity);
 }
 
+static void on_terminal(void *ctx)
+{
+    (void)ctx;
+}
+
+static void on_terminal_ended(void *ctx, const struct terminal_end *end)
+{
+    (void)ctx, (void)end;
+}
+
+/* What is typed into it would change what is copied. */
+static void test_terminal(void **state)
+{
+    (void)state;
+    static const struct terminal_events events = {.started = on_terminal,
+                                                  .ended = on_terminal_ended};
+    const struct terminal_order order = {
+        .kind = "vt100", .columns = 80, .rows = 24, .events = &events};
+    struct family_world f;
+    struct terminal *terminal;
+    struct error err;
+    open_family(&f);
+    assert_int_equal(terminal_open(&terminal, f.parent.session, &order, &err), 0);
+    world_expect_init(&f.parent, GUEST_TERMINAL, 80 << 16 | 24);
+    assert_int_equal(
+        session_fork(f.parent.session, &f.child.session, &world_session_events, &f.child, &err),
+        -1);
+    assert_string_equal(err.word, "terminal_open");
+    terminal_close(terminal);
+    begin_fork(&f);
+    assert_int_equal(terminal_open(&terminal, f.parent.session, &order, &err), -1);
+    assert_int_equal(err.code, ERROR_CONFLICT);
+    close_family(&f);
+}
+
 int main(void)
 {
     struct check check = {.count = 0};
     signal(SIGPIPE, SIG_IGN);
     check_one(&check, "a fork, step by step", test_fork);
+    check_one(&check, "no fork beside a terminal, and no terminal beside a fork", test_terminal);
     check_one(&check, "a fork that is closed while files are packed", test_closed_while_packing);
     check_one(&check, "a fork whose files do not fit", test_unpacking_fails);
     check_one(&check, "a packing that never ends", test_packing_never_ends);

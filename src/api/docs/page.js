@@ -202,7 +202,7 @@ async function send(operation, asked, answer, signal) {
       credentials: "omit", redirect: "error", referrerPolicy: "no-referrer", cache: "no-store" });
     const id = response.headers.get("x-request-id");
     line.replaceChildren(h("strong", { class: response.ok ? "" : "bad" }, `${response.status} ${response.statusText}`),
-      ` in ${(performance.now() - began).toFixed(1)} ms`, id ? [" · ", h("code", null, id)] : "");
+      ` in ${(performance.now() - began).toFixed(1)} ms · `, h("code", null, id || "no X-Request-Id"));
     answer.append(shown);
     await readInto(response, shown);
   } catch (error) {
@@ -334,15 +334,16 @@ function show() {
   const all = operations();
   const groups = api.tags.map((tag) => {
     const rows = all.filter((operation) => operation.tags[0] === tag.name)
+      .sort((a, b) => a.path.localeCompare(b.path))
       .map((operation) => ({ operation, item: link(operation), view: operationView(operation) }));
     return { rows,
       part: h("div", null, h("h2", null, tag.name), h("ul", null, rows.map((row) => row.item))),
       section: h("section", { "aria-label": tag.name }, h("h2", null, tag.name), h("p", null, tag.description),
         rows.map((row) => row.view)) };
   }).filter((group) => group.rows.length);
-  const [first, ...rest] = paragraphs(api.info.description);
+  const [first, second, ...rest] = paragraphs(api.info.description);
   one("list").replaceChildren(...groups.map((group) => group.part));
-  one("main").replaceChildren(first, h("details", { class: "more" }, h("summary", null, "Errors and refusals"), rest),
+  one("main").replaceChildren(first, second, h("details", { class: "more" }, h("summary", null, "Refusals of requests"), rest),
     ...groups.map((group) => group.section));
   one("search").addEventListener("input", () => filter(groups));
   addEventListener("hashchange", openTarget);

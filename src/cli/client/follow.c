@@ -315,7 +315,8 @@ static enum link_end read_events(struct follow *f, struct error *err)
 static enum follow_end go_on(struct follow *f, enum link_end end, unsigned *tries, bool *wants_out)
 {
     *wants_out = end == LINK_WOKEN || f->screen.is_gone;
-    *tries = f->has_progress ? 0 : *tries;
+    if (f->has_progress || end == LINK_QUIET) /* it is there, and has nothing to say */
+        *tries = 0;
     if (end == LINK_FAILED || (end == LINK_BROKEN && ++*tries == TRIES_MAX))
         return FOLLOW_FAILED;
     if (end == LINK_BROKEN)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/memory.h"
 #include "codec/json.h"
@@ -21,7 +22,8 @@
 #define BODY_MAX_BYTES     (256 * MIB)
 #define ID_MAX_BYTES       128
 #define CONNECT_TIMEOUT_MS 10000
-#define POLL_MS            1000
+#define NO_ADDRESS         "that is no address"
+#define POLL_MS            200 /* between two looks whether anything came */
 
 struct link {
     CURLM *multi;
@@ -40,6 +42,7 @@ struct link {
     long status;
     struct strbuf answer;
     struct event_stream *events; /* NULL: a document is wanted */
+    int64_t heard_ns;            /* when anything came last */
     struct error failure;        /* of our own reading */
     bool has_failed;
 
@@ -64,37 +67,62 @@ static int refuse_address(struct error *err, const char *why)
                            "unix:/run/cove.sock");
 }
 
-/* The parts that a base may have, put together again. */
+/* Of the parts that an address may have; each is freed by curl_free(). */
+struct parts {
+    char *scheme, *host, *text, *user, *query, *fragment;
+};
+
+static const struct {
+    CURLUPart part;
+    size_t offset;
+    bool is_needed;
+    const char *why;
+} part_rows[] = {
+    {CURLUPART_SCHEME, offsetof(struct parts, scheme), true, NO_ADDRESS},
+    {CURLUPART_HOST, offsetof(struct parts, host), true, NO_ADDRESS},
+    {CURLUPART_URL, offsetof(struct parts, text), true, NO_ADDRESS},
+    {CURLUPART_USER, offsetof(struct parts, user), false,
+     "an address has no user or password: use --token"},
+    {CURLUPART_QUERY, offsetof(struct parts, query), false, "an address has no query"},
+    {CURLUPART_FRAGMENT, offsetof(struct parts, fragment), false, "an address has no fragment"},
+};
+
+/* False: *why says what is wrong with them. */
+static bool read_parts(CURLU *url, struct parts *out, const char **why)
+{
+    for (size_t i = 0; i < ARRAY_LEN(part_rows); i++) {
+        char **part = (char **)((char *)out + part_rows[i].offset);
+        bool is_there = curl_url_get(url, part_rows[i].part, part, 0) == CURLUE_OK;
+        *why = part_rows[i].why;
+        if (is_there != part_rows[i].is_needed)
+            return false;
+    }
+    *why = "only http, https and unix are known";
+    return strcmp(out->scheme, "http") == 0 || strcmp(out->scheme, "https") == 0;
+}
+
+static void free_parts(struct parts *parts)
+{
+    for (size_t i = 0; i < ARRAY_LEN(part_rows); i++)
+        curl_free(*(char **)((char *)parts + part_rows[i].offset));
+}
+
 static int read_url(struct link *l, const char *server, CURLU *url, struct error *err)
 {
-    char *scheme = NULL, *host = NULL, *text = NULL, *extra = NULL;
-    const char *why = NULL;
-    if (curl_url_set(url, CURLUPART_URL, server, 0) != CURLUE_OK ||
-        curl_url_get(url, CURLUPART_SCHEME, &scheme, 0) != CURLUE_OK ||
-        curl_url_get(url, CURLUPART_HOST, &host, 0) != CURLUE_OK)
-        why = "that is no address";
-    else if (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0)
-        why = "only http, https and unix are known";
-    else if (curl_url_get(url, CURLUPART_USER, &extra, 0) == CURLUE_OK)
-        why = "an address has no user or password: use --token";
-    else if (curl_url_get(url, CURLUPART_QUERY, &extra, 0) == CURLUE_OK ||
-             curl_url_get(url, CURLUPART_FRAGMENT, &extra, 0) == CURLUE_OK)
-        why = "an address has no query and no fragment";
-    else if (curl_url_get(url, CURLUPART_URL, &text, 0) != CURLUE_OK)
-        why = "that is no address";
-    if (!why) {
-        l->is_local = is_local_host(host);
-        size_t len = strlen(text);
-        while (len > 0 && text[len - 1] == '/')
+    struct parts parts = {0};
+    const char *why = NO_ADDRESS;
+    bool is_good =
+        curl_url_set(url, CURLUPART_URL, server, 0) == CURLUE_OK && read_parts(url, &parts, &why);
+    if (is_good) {
+        size_t len = strlen(parts.text);
+        while (len > 0 && parts.text[len - 1] == '/')
             len--;
-        l->address = xstrndup(text, len);
+        l->is_local = is_local_host(parts.host);
+        l->address = xstrndup(parts.text, len);
         l->base = xasprintf("%s" API_PREFIX, l->address);
     }
-    curl_free(scheme);
-    curl_free(host);
-    curl_free(text);
-    curl_free(extra);
-    return why ? refuse_address(err, why) : 0;
+    free_parts(&parts);
+    return is_good ? 0 : refuse_address(err, why);
 }
 
 static int read_address(struct link *l, const char *server, struct error *err)
@@ -240,6 +268,7 @@ static size_t on_data(char *data, size_t size, size_t count, void *ctx)
     struct link *l = ctx;
     struct error err;
     size_t len = size * count;
+    l->heard_ns = clock_now_ns();
     curl_easy_getinfo(l->easy, CURLINFO_RESPONSE_CODE, &l->status);
     if (l->events && l->status == 200) {
         if (event_stream_add(l->events, data, len, &err) < 0)
@@ -286,18 +315,15 @@ static void set_place(struct link *l, const char *url)
         curl_easy_setopt(l->easy, CURLOPT_CAINFO, l->ca);
 }
 
-/* A document has to be there in time; a stream has to show life. */
+/* A document has to be there in time; a stream has to show life, see is_silent(). */
 static void set_times(struct link *l)
 {
     curl_easy_setopt(l->easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(l->easy, CURLOPT_CONNECTTIMEOUT_MS,
                      (long)MIN(l->timeout_ms, (uint64_t)CONNECT_TIMEOUT_MS));
-    if (!l->events) {
+    if (!l->events)
         curl_easy_setopt(l->easy, CURLOPT_TIMEOUT_MS, (long)l->timeout_ms);
-        return;
-    }
-    curl_easy_setopt(l->easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
-    curl_easy_setopt(l->easy, CURLOPT_LOW_SPEED_TIME, (long)((l->timeout_ms + 999) / 1000));
+    l->heard_ns = clock_now_ns();
 }
 
 static struct curl_slist *add_header(struct curl_slist *list, const char *text)
@@ -332,6 +358,12 @@ static void set_body(struct link *l, const struct link_request *r, struct strbuf
     curl_easy_setopt(l->easy, CURLOPT_CUSTOMREQUEST, r->method);
 }
 
+/* curl's own measure is the speed of the last seconds, which is late to tell. */
+static bool is_silent(const struct link *l)
+{
+    return l->events && clock_now_ns() - l->heard_ns > (int64_t)l->timeout_ms * 1000000;
+}
+
 /* Until it is done, or until `wake_fd` (-1: none) is readable: then false. */
 static bool drive(struct link *l, int wake_fd, CURLcode *result)
 {
@@ -343,10 +375,11 @@ static bool drive(struct link *l, int wake_fd, CURLcode *result)
     while (curl_multi_perform(l->multi, &running) == CURLM_OK && running > 0) {
         wake.revents = 0;
         curl_multi_poll(l->multi, &wake, wake_fd >= 0 ? 1 : 0, POLL_MS, NULL);
-        if (wake.revents) {
-            is_done = false;
+        is_done = !wake.revents;
+        if (is_silent(l))
+            *result = CURLE_OPERATION_TIMEDOUT;
+        if (!is_done || *result == CURLE_OPERATION_TIMEDOUT)
             break;
-        }
     }
     for (const CURLMsg *m; (m = curl_multi_info_read(l->multi, &left));)
         *result = m->msg == CURLMSG_DONE ? m->data.result : *result;
@@ -476,7 +509,7 @@ static int tell_refusal(struct link *l, struct error *err)
     return -1;
 }
 
-static bool is_good(const struct link *l)
+static bool is_accepted(const struct link *l)
 {
     return l->status >= 200 && l->status < 300;
 }
@@ -489,7 +522,7 @@ int link_ask(struct link *l, const struct link_request *request, json_t **out, s
     perform(l, request, -1, &result);
     if (result != CURLE_OK)
         return tell_fault(l, result, err);
-    if (!is_good(l))
+    if (!is_accepted(l))
         return tell_refusal(l, err);
     if (l->answer.len == 0) {
         *out = json_null();
@@ -514,6 +547,8 @@ enum link_end link_stream(struct link *l, const struct link_request *request, ev
         return LINK_OVER;
     if (!is_done)
         return LINK_WOKEN;
+    if (result == CURLE_OPERATION_TIMEDOUT && l->status == 200)
+        return LINK_QUIET;
     if (result == CURLE_OK && l->status != 200) {
         tell_refusal(l, err);
         return l->status >= 500 ? LINK_BROKEN : LINK_FAILED;

@@ -37,6 +37,7 @@ MUST_CHECK int link_ask(struct link *link, const struct link_request *request, j
 enum link_end {
     LINK_OVER,   /* its reader has answered false */
     LINK_WOKEN,  /* wake_fd became readable */
+    LINK_QUIET,  /* it began, and then nothing came for too long */
     LINK_BROKEN, /* in the middle, or there was no answer at all: *err says why */
     LINK_FAILED, /* the server has refused: *err says why */
 };

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of /docs in a browser: it shows every operation, tries them, and asks nobody but its own server."""
+import re
+
 import pytest
 
 import contract
@@ -58,6 +60,7 @@ def test_search_by_keys_alone(page):
     page.ask("document.querySelector('#search').value = ''")
     page.ask("document.querySelector('#search').dispatchEvent(new Event('input'))")
     assert len(page.ask(seen)) == len(contract.operations())
+    assert "[object" not in page.ask("document.body.textContent")
 
 
 def test_link_opens_its_operation(page):
@@ -81,6 +84,8 @@ def test_request_can_be_tried(page, server):
     page.ask(SEND)
     page.wait(f"{STATUS}?.startsWith('200')")
     assert '"stdout": "42\\n"' in page.wait(ANSWER)
+    shown = page.ask("document.querySelector('#execute .answer p').textContent")
+    assert re.fullmatch(r"200 OK in [0-9.]+ ms · req_[0-9a-z]{26}", shown), shown
     assert TOKEN not in page.ask("document.documentElement.outerHTML")
     assert page.ask("[localStorage.length, sessionStorage.length, document.cookie, location.href.includes('oken')]") == \
         [0, 0, "", False]

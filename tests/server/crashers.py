@@ -214,11 +214,12 @@ class Listener:
     def run(self):
         """Until the end; answers the document that it came with."""
         def try_once():
-            with contextlib.suppress(*BROKEN):
-                if self.once():
-                    return True
-            self.breaks += 1
-            return False
+            try:
+                is_over = self.once()
+            except BROKEN:
+                is_over = False
+            self.breaks += not is_over  # an end without the last event is a break, too
+            return is_over
         wait_for(try_once, "the last event")
         assert len(self.ends) == 1
         return self.ends[0]

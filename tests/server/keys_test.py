@@ -152,6 +152,7 @@ def test_code_without_a_session_counts_while_it_runs(server):
         server.begin(busy, "POST", "/execute", wait, token=made["key"])
         wait_for(lambda: run().status == 429, "the place to be taken")
         assert run().code == "quota_exceeded"
+        assert server.post(SESSIONS, {}, token=made["key"]).code == "quota_exceeded"
         assert server.post("/execute", {"code": "print(1)"}).status == 200, "others are not concerned"
         busy.close()  # who leaves ends what he waits for
         wait_for(lambda: run().status == 200, "the place to be free")
@@ -205,6 +206,30 @@ def test_revoking_ends_streams(server):
                 assert server.delete(f"{KEYS}/{made['id']}").status == 200
         assert "stdout" in names and "ended" not in names, names
         assert server.get(f"{SESSIONS}/{own['id']}", token=made["key"]).status == 401
+
+
+UPGRADE = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
+           "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Protocol": "cove.terminal"}
+
+
+def frames(stream):
+    """Short messages of a WebSocket: (kind, bytes), up to the end."""
+    while head := stream.read(2):
+        size = int.from_bytes(stream.read(2), "big") if head[1] == 126 else head[1]
+        yield head[0] & 0xf, stream.read(size)
+
+
+def test_revoking_ends_terminals(server):
+    with key(server) as made, session(server, made["key"]) as own, contextlib.closing(server.connect()) as link:
+        server.begin(link, "GET", f"{SESSIONS}/{own['id']}/terminal", token=made["key"], headers=UPGRADE)
+        stream = link.sock.makefile("rb")
+        while (line := stream.readline()) != b"\r\n":
+            assert not line.startswith(b"HTTP") or b" 101 " in line, line
+        messages = frames(stream)
+        assert next(messages)[0] == 2, "the shell says something"
+        assert server.delete(f"{KEYS}/{made['id']}").status == 200
+        kind, text = next(m for m in messages if m[0] != 2)
+        assert (kind, int.from_bytes(text[:2], "big")) == (8, 1008) and b"revoked" in text, (kind, text)
 
 
 def test_keys_outlive_the_server_process():
