@@ -372,6 +372,11 @@ void cell_get_record(const struct cell *c, struct cell_record *out)
     memcpy(out->id, c->e.id, sizeof(out->id));
 }
 
+bool cell_is_held(const struct cell *c)
+{
+    return c->request->is_held;
+}
+
 bool cell_is_kept(const struct cell *c)
 {
     return c->is_kept;

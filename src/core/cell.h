@@ -26,6 +26,7 @@ struct cell_request {
     size_t output_bytes;
     bool wants_artifacts;
     bool wants_usage;
+    bool is_held;   /* what is kept of it stays until session_settle() */
     bool keeps_now; /* in a session that is kept: its output is held for the next host before the
                      * code begins, not only when it has run for a millisecond */
 };
@@ -75,6 +76,7 @@ void cell_free(struct cell *cell);
 
 void cell_get_record(const struct cell *cell, struct cell_record *out);
 bool cell_is_kept(const struct cell *cell); /* the spawner holds its output */
+bool cell_is_held(const struct cell *cell); /* ...until it is let go */
 
 /* Goes on with one of another process. `output` are the fds of stdio_keep() (taken, even on
  * failure) or NULL: then it ends as lost. The code of the request is of no interest any more. */

@@ -175,6 +175,8 @@ static int fill_job(struct job *j, const struct code_wish *wish, const struct ca
 
 void job_free(struct job *j)
 {
+    if (j->live && j->live->running == j)
+        j->live->running = NULL;
     map_remove(&j->plane->jobs, &j->by_id);
     loop_timer_free(j->timer);
     session_free(j->session);
@@ -280,6 +282,18 @@ static void on_forget(void *ctx)
     job_free(j);
 }
 
+/* Its end is written, so the next process needs nothing of it any more, and another may begin. */
+static void leave_session(struct job *j)
+{
+    struct live *l = take_ptr(&j->live);
+    if (!l || l->running != j)
+        return;
+    l->running = NULL;
+    if (l->session)
+        session_settle(l->session);
+    job_next(l);
+}
+
 /* Its end is written and told, and its sandbox, if it had one of its own, is gone. */
 static void finish(struct job *j)
 {
@@ -309,6 +323,7 @@ static void on_end_written(void *ctx, const struct store_answer *answer)
     if (err)
         log_error(j->plane->order.log, "the end of an execution could not be written",
                   LOG_STR("execution", j->id), LOG_STR("error", err->msg));
+    leave_session(j);
     if (j->journal && !journal_has_ended(j->journal))
         journal_add(j->journal, JOURNAL_ENDED, j->document, j->document_len);
     tell_waiter(j, err);
@@ -533,6 +548,7 @@ static void end(struct job *j, const struct execution *e)
     if (p->events)
         tell_end(j, e);
     if (j->is_dropped) { /* it could not be written that it began: nobody knows it */
+        leave_session(j);
         j->is_told = true;
         finish(j);
         return;
@@ -546,17 +562,13 @@ static void on_ended(void *ctx, const struct execution *e)
     struct live *l = j->live;
     j->plane->running--;
     if (l) {
-        l->running = NULL;
         l->is_dirty = true;
         l->used_ns = clock_now_ns();
         l->last_used_ns = clock_wall_ns();
     }
-    j->live = NULL;
     if (j->session)
         session_close(j->session);
     end(j, e);
-    if (l)
-        job_next(l);
 }
 
 const struct execution_events job_events = {
@@ -600,6 +612,7 @@ static void fill_request(struct job *j)
         .wants_artifacts = true,
         .wants_usage = true,
         .keeps_now = j->session_id && j->mode != WISH_SYNC,
+        .is_held = j->session_id != NULL,
     };
 }
 

@@ -225,6 +225,8 @@ struct live *live_new(struct plane *p, const char *id, const char *owner, const 
 
 void live_forget(struct live *l)
 {
+    if (l->running)
+        l->running->live = NULL;
     map_remove(&l->plane->sessions, &l->by_id);
     if (l->name_key)
         map_remove(&l->plane->names, &l->by_name);

@@ -147,6 +147,10 @@ MUST_CHECK int session_execute(struct session *session, const struct cell_reques
 void session_freeze(struct session *session);
 void session_thaw(struct session *session);
 
+/* The end of the last execution is known for good: what the next host would need of it is let go.
+ * For those that were asked for with `is_held`. */
+void session_settle(struct session *session);
+
 /* For the execution that runs; none is fine. */
 void session_interrupt(struct session *session); /* SIGINT; a second one kills */
 void session_cancel(struct session *session);    /* interrupt, then kill */

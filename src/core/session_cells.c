@@ -45,9 +45,11 @@ static void on_cell_ended(void *ctx, struct cell *c)
     struct error ignored;
     const struct execution_events *told = s->told;
     void *told_ctx = s->told_ctx;
-    bool is_lost = cell_lost_kernel(c);
+    bool is_lost = cell_lost_kernel(c), is_held = cell_is_held(c) && cell_is_kept(c);
     uint32_t generation = s->generation;
     s->cell = NULL;
+    s->is_unsettled = is_held;
+    s->owes_ack = !is_lost && result_list_bytes(&cell_execution(c)->results) > ACK_BYTES;
     s->before = *cell_stats(c);
     s->info.last_used_ns = cell_execution(c)->ended_ns;
     keep_late(s, cell_take_stdio(c));
@@ -60,9 +62,10 @@ static void on_cell_ended(void *ctx, struct cell *c)
     told->ended(told_ctx, cell_execution(c));
     /* Only now: whoever was told has it, and it need not be told again. The next request says it
      * too; until then only large answers are worth the kernel's time. */
-    if (!is_lost && s->kernel && result_list_bytes(&cell_execution(c)->results) > ACK_BYTES)
+    if (!is_held && !is_lost && s->kernel &&
+        result_list_bytes(&cell_execution(c)->results) > ACK_BYTES)
         (void)!kernel_send(s->kernel, KERNEL_ACK, generation, NULL, 0, NULL, 0, &ignored);
-    if (cell_is_kept(c) && s->sandbox && !s->cell)
+    if (!is_held && cell_is_kept(c) && s->sandbox && !s->cell)
         keeper_put(s->spawner, s->sandbox, s->label, KEEPER_OUTPUT, NULL, 0);
     cell_free(c);
     if (session_is_ending(s))
@@ -74,6 +77,17 @@ static void on_cell_ended(void *ctx, struct cell *c)
     session_tell(s);
     session_refuse_failed(s);
     session_begin_next(s);
+}
+
+void session_settle(struct session *s)
+{
+    struct error ignored;
+    if (!s->is_unsettled || s->cell || !s->sandbox)
+        return;
+    s->is_unsettled = false;
+    if (s->kernel && s->owes_ack)
+        (void)!kernel_send(s->kernel, KERNEL_ACK, s->generation, NULL, 0, NULL, 0, &ignored);
+    keeper_put(s->spawner, s->sandbox, s->label, KEEPER_OUTPUT, NULL, 0);
 }
 
 static struct cell_place make_place(struct session *s)

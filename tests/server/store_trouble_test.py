@@ -184,6 +184,25 @@ def let_go(server):
             pathlib.Path(f"/proc/{pid}/cwd/go").touch()
 
 
+def test_an_end_that_was_not_written_comes_again(server, disk):
+    """The process dies between the end of the code and the commit of that: the next one has all of the output."""
+    sessions = [create(server)["id"] for _ in range(3)]
+    hold = "import os, time\nprint('before')\nwhile not os.path.exists('go'): time.sleep(0.01)\nprint('after')\n42"
+    running = [execute(server, session, hold, "async", timeout=600)["id"] for session in sessions]
+    count = len(server.addresses())
+    with locked(disk):
+        let_go(server)
+        for execution in running:
+            names = (name for _, name, _ in server.events("GET", f"{EXECUTIONS}/{execution}/events"))
+            assert "result" in names, "the last that is told before the end"
+        os.kill(server.coved, 9)
+    server.wait_ready(count + 1)
+    for execution in running:
+        doc = ended(server, execution)
+        assert (doc["state"], doc["stdout"]) == ("completed", "before\nafter\n"), doc
+        assert doc["results"][0]["data"]["text/plain"] == "42"
+
+
 def test_a_takeover_waits_for_the_trouble_to_end(server, disk):
     """The next process cannot begin, and is started again until it can; sandboxes wait."""
     session = create(server)["id"]
