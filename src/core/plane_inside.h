@@ -135,12 +135,39 @@ MUST_CHECK int plane_check_quota(const struct plane *p, const struct plane_calle
 struct recovery;
 void recovery_free(struct recovery *recovery);
 
-/* plane_execution.c */
+/* job.c */
+#define JOURNAL_MIN (1 * MIB) /* of events that are kept */
+struct job *job_new(struct plane *p, const char *owner, const char *id);
+MUST_CHECK int job_fill(struct job *j, const struct code_wish *wish,
+                        const struct catalog_kind *kind, char *const *env, struct error *err);
+void job_free(struct job *j);
+
+/* job_write.c */
+char *job_stub(const char *id, const char *session_id, const char *language,
+               enum execution_state state, int64_t created_ns, int64_t started_ns, size_t *len);
+void job_tell(const struct job *j, plane_fn fn,
+              void *ctx); /* its document, as far as it is known */
+void job_tell_waiter(struct job *j, const struct error *err);
+void job_make_known(struct job *j, store_fn fn); /* writes it down before its end */
+void job_on_known(void *job, const struct store_answer *answer);
+void job_on_old(void *job);    /* it runs for a while now */
+void job_write_end(void *job); /* and tells it then */
+void job_leave_session(struct job *j);
+void job_finish(struct job *j);
+bool job_leave_queue(struct job *j); /* false: it does not wait */
+
+/* job_end.c */
+extern const struct execution_events job_events;
+void job_end_unbegun(struct job *j, enum execution_state state, enum reason_kind kind,
+                     const char *why);
+
+/* job_begin.c */
+MUST_CHECK int job_begin(struct job *j, struct session *session, struct error *err);
+MUST_CHECK int job_check_room(const struct plane *p, struct error *err);
+MUST_CHECK int job_make_id(char id[ID_BYTES], struct error *err); /* unless there is one */
 void job_next(struct live *l); /* begins what waits, when it can */
 void job_end_all(struct live *l, const char *why);
 struct job *job_of_record(struct plane *p, const struct store_execution *record);
-extern const struct execution_events job_events;
 const struct cell_request *job_attach(struct job *j, struct live *l); /* it runs on */
 void job_queue(struct job *j, struct live *l);
 void job_lose(struct job *j, const char *why);
-void job_free(struct job *j);

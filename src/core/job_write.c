@@ -1,0 +1,217 @@
+/* job_write.c - what is written of an execution, when, and who is told then
+ *
+ * One whose id is told before its end is written down when it begins or is queued; every other one
+ * only at its end, unless it runs for a while: then the next process has to know what its session
+ * is busy with. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "core/execution_json.h"
+#include "core/plane_inside.h"
+
+#define AGAIN_MS   1000        /* after which a write that failed is tried again */
+#define LINGER_MS  (60 * 1000) /* that events can be read after the end... */
+#define LINGER_MAX 1024        /* ...of so many executions */
+
+/* --- documents -------------------------------------------------------------------------------- */
+
+/* Of one that has not ended: the same fields, as far as they are known. */
+char *job_stub(const char *id, const char *session_id, const char *language,
+               enum execution_state state, int64_t created_ns, int64_t started_ns, size_t *len)
+{
+    struct execution e = {
+        .verdict.state = state, .created_ns = created_ns, .started_ns = started_ns};
+    snprintf(e.id, sizeof(e.id), "%s", id);
+    json_t *o = execution_json(&e, language);
+    if (session_id)
+        json_object_set_new(o, "session_id", json_string(session_id));
+    return plane_dump(o, len);
+}
+
+void job_tell(const struct job *j, plane_fn fn, void *ctx)
+{
+    size_t len;
+    if (j->answer) {
+        fn(ctx, j->answer, j->answer_len, NULL);
+        return;
+    }
+    if (j->document) {
+        fn(ctx, j->document, j->document_len, NULL);
+        return;
+    }
+    scoped_free char *text =
+        job_stub(j->id, j->session_id, j->language, j->state, j->created_ns, j->started_ns, &len);
+    fn(ctx, text, len, NULL);
+}
+
+void job_tell_waiter(struct job *j, const struct error *err)
+{
+    plane_fn fn = j->fn;
+    j->fn = NULL;
+    if (fn && err)
+        plane_fail(fn, j->ctx, err);
+    else if (fn)
+        job_tell(j, fn, j->ctx);
+}
+
+/* --- writing ---------------------------------------------------------------------------------- */
+
+static struct store_execution row_of(const struct job *j)
+{
+    return (struct store_execution){
+        .id = j->id,
+        .session_id = j->session_id,
+        .owner = j->owner,
+        .state = (enum store_execution_state)j->state,
+        .language = j->language,
+        .node = j->plane->order.node,
+        .epoch = j->plane->order.epoch,
+        .is_idempotent = j->is_idempotent,
+        .created_ns = j->created_ns,
+        .started_ns = j->started_ns,
+        .ended_ns = j->ended_ns,
+        .request = j->request_text,
+        .doc = j->document,
+    };
+}
+
+static void on_forget(void *ctx)
+{
+    struct job *j = ctx;
+    j->plane->lingering--;
+    job_free(j);
+}
+
+/* Its end is written, so the next process needs nothing of it any more, and another may begin. */
+void job_leave_session(struct job *j)
+{
+    struct live *l = take_ptr(&j->live);
+    if (!l || l->running != j)
+        return;
+    l->running = NULL;
+    if (l->session)
+        session_settle(l->session);
+    job_next(l);
+}
+
+/* Its end is written and told, and its sandbox, if it had one of its own, is gone. */
+void job_finish(struct job *j)
+{
+    if (!j->is_told || j->session)
+        return;
+    loop_timer_free(take_ptr(&j->timer));
+    if (!j->journal || j->plane->lingering >= LINGER_MAX) {
+        job_free(j);
+        return;
+    }
+    j->plane->lingering++;
+    j->timer = loop_timer_new(j->plane->order.loop, LINGER_MS, on_forget, j);
+}
+
+static void on_end_written(void *ctx, const struct store_answer *answer)
+{
+    struct job *j = ctx;
+    const struct error *err = j->is_dropped ? NULL : answer->err;
+    if (err && err->code == ERROR_UNAVAILABLE && (j->is_known || !j->fn)) {
+        job_tell_waiter(j, err);
+        loop_timer_free(j->timer);
+        j->timer = loop_timer_new(j->plane->order.loop, AGAIN_MS, job_write_end, j);
+        return;
+    }
+    if (err)
+        log_error(j->plane->order.log, "the end of an execution could not be written",
+                  LOG_STR("execution", j->id), LOG_STR("error", err->msg));
+    job_leave_session(j);
+    if (j->journal && !journal_has_ended(j->journal))
+        journal_add(j->journal, JOURNAL_ENDED, j->document, j->document_len);
+    job_tell_waiter(j, err);
+    j->is_told = true;
+    job_finish(j);
+}
+
+static void on_change_written(void *ctx, const struct store_answer *answer)
+{
+    struct job *j = ctx;
+    if (answer->err && answer->err->code == ERROR_NOT_FOUND && !j->is_known)
+        job_write_end(j); /* its beginning could not be written, so it is not there to be changed */
+    else
+        on_end_written(j, answer);
+}
+
+void job_write_end(void *ctx)
+{
+    struct job *j = ctx;
+    const struct store_execution row = row_of(j);
+    const struct store_execution_change change = {
+        .id = j->id,
+        .node = j->plane->order.node,
+        .epoch = j->plane->order.epoch,
+        .to = row.state,
+        .started_ns = j->started_ns,
+        .ended_ns = j->ended_ns,
+        .doc = j->document,
+    };
+    loop_timer_free(take_ptr(&j->timer));
+    if (j->is_known)
+        store_change_execution(j->plane->order.store, &change, on_change_written, j);
+    else
+        store_add_execution(j->plane->order.store, &row, on_end_written, j);
+}
+
+/* False: it does not wait. */
+bool job_leave_queue(struct job *j)
+{
+    struct job **at = j->live ? &j->live->first : NULL;
+    while (at && *at && *at != j)
+        at = &(*at)->next;
+    if (!at || !*at)
+        return false;
+    *at = j->next;
+    j->plane->queued--;
+    return true;
+}
+
+/* Who asked was told that it could not be written down, so it must not happen. */
+static void drop(struct job *j)
+{
+    j->is_dropped = true;
+    if (job_leave_queue(j))
+        job_free(j);
+    else if (j->live && j->live->running == j)
+        session_cancel(j->live->session);
+}
+
+/* Answers who waits, unless he waits for the end. */
+void job_on_known(void *ctx, const struct store_answer *answer)
+{
+    struct job *j = ctx;
+    if (answer->err) {
+        job_tell_waiter(j, answer->err);
+        drop(j);
+    } else if (j->mode != WISH_SYNC) {
+        job_tell_waiter(j, NULL);
+    }
+}
+
+void job_make_known(struct job *j, store_fn fn)
+{
+    const struct store_execution row = row_of(j);
+    j->is_known = true;
+    store_add_execution(j->plane->order.store, &row, fn, j);
+}
+
+static void on_old_written(void *ctx, const struct store_answer *answer)
+{
+    struct job *j = ctx;
+    j->is_known = !answer->err;
+}
+
+void job_on_old(void *ctx)
+{
+    struct job *j = ctx;
+    loop_timer_free(take_ptr(&j->timer));
+    job_make_known(j, on_old_written);
+    live_write(j->live);
+}
