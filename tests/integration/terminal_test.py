@@ -169,8 +169,8 @@ def test_a_shell_answers(host):
 def test_what_is_typed_is_echoed_and_edited(host):
     terminal = host.terminal()
     terminal.run("stty -a | grep -o iutf8")
-    terminal.type("cat\n")
-    terminal.wait("cat\r\n")
+    terminal.type("echo rea''dy; cat\n")  # by then the shell has left its own line editor
+    terminal.wait("ready\r\n")
     terminal.type("hällö\x7fo\n")
     terminal.wait("hällö")
     terminal.wait("\r\nhällo\r\n")
@@ -292,7 +292,8 @@ def test_who_does_not_read_makes_programs_wait(host):
     looks = ["0"]  # at the session's clock, which goes on, until the loop stands still
     while len(looks) < 5 or len(set(looks[-5:])) > 1 or looks[-1] == "0":
         looks.append(host.value("import os\nos.stat('running').st_mtime_ns if os.path.exists('running') else 0"))
-    assert not terminal.bytes and kilobytes_of(host.pid) - before < 2048
+    assert not terminal.bytes
+    assert covetest.IS_ASAN or kilobytes_of(host.pid) - before < 2048  # ASan keeps what was freed
     host.send("hold", number=1, is_held=False)
     terminal.wait("0123456789\r\n0123456789")
     terminal.hang_up()
