@@ -68,73 +68,40 @@ static bool is_free(const struct live *l)
            session_info(l->session)->state == SESSION_READY;
 }
 
-static bool can_begin(const struct live *l)
+static void ignore(void *ctx, const struct store_answer *answer)
 {
-    return l->session && !l->is_ending && session_info(l->session)->state == SESSION_READY;
+    (void)ctx, (void)answer;
 }
 
-static void begin_waiting(struct job *j, struct live *l)
+/* That it runs, and in which session, in one commit. A process that dies before it leaves it queued
+ * for the next one, so it may then run a second time. */
+static void write_begun(const struct job *j, struct live *l)
 {
-    struct error err;
-    if (begin_in(j, l, &err) < 0) {
-        l->running = NULL;
-        job_end_unbegun(j, EXECUTION_FAILED, REASON_INFRASTRUCTURE, err.msg);
-        job_next(l);
-        return;
-    }
-    live_write(l);
-}
-
-static void put_back(struct job *j, struct live *l)
-{
-    l->running = NULL;
-    j->next = l->first;
-    l->first = j;
-    j->plane->queued++;
-}
-
-static void on_may_begin(void *ctx, const struct store_answer *answer)
-{
-    struct job *j = ctx;
-    struct live *l = j->live; /* NULL: gone meanwhile */
-    if (j->is_dropped) {
-        job_free(j);
-    } else if (j->is_cancelled || !l || !l->session || l->is_ending) {
-        if (l)
-            l->running = NULL;
-        job_end_unbegun(j, EXECUTION_CANCELLED, REASON_CANCELLED, "cancelled before it began");
-    } else if (answer->err || !can_begin(l)) {
-        put_back(j, l); /* the sweep tries again */
-        return;
-    } else {
-        begin_waiting(j, l);
-        return;
-    }
-    if (l)
-        job_next(l);
-}
-
-/* One that others know of is written down as running before it begins: should the process die in
- * between, it is lost, and never run twice. Its session is taken meanwhile. */
-void job_next(struct live *l)
-{
-    struct job *j = l->first;
-    if (!j || l->running || !can_begin(l))
-        return;
-    l->first = j->next;
-    l->running = j;
-    j->plane->queued--;
     const struct store_execution_change change = {
         .id = j->id,
         .node = j->plane->order.node,
         .epoch = j->plane->order.epoch,
         .to = STORE_EXECUTION_RUNNING,
-        .started_ns = clock_wall_ns(),
+        .started_ns = j->started_ns,
     };
     if (j->is_known)
-        store_change_execution(j->plane->order.store, &change, on_may_begin, j);
-    else
-        begin_waiting(j, l);
+        store_change_execution(j->plane->order.store, &change, ignore, NULL);
+    live_write(l);
+}
+
+void job_next(struct live *l)
+{
+    struct error err;
+    while (l->first && l->session && !l->is_ending && !l->running &&
+           session_info(l->session)->state == SESSION_READY) {
+        struct job *j = l->first;
+        l->first = j->next;
+        j->plane->queued--;
+        if (begin_in(j, l, &err) < 0)
+            job_end_unbegun(j, EXECUTION_FAILED, REASON_INFRASTRUCTURE, err.msg);
+        else
+            write_begun(j, l);
+    }
 }
 
 void job_end_all(struct live *l, const char *why)
@@ -259,11 +226,6 @@ void plane_execute(struct plane *p, const struct plane_caller *who, const char *
 }
 
 /* --- of an earlier process -------------------------------------------------------------------- */
-
-static void ignore(void *ctx, const struct store_answer *answer)
-{
-    (void)ctx, (void)answer;
-}
 
 struct job *job_of_record(struct plane *p, const struct store_execution *row)
 {
