@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options and fixtures of all tests on the compiled programs."""
+import contextlib
 import os
 import shutil
 
@@ -9,9 +10,10 @@ import covetest
 
 
 def pytest_addoption(parser):
-    parser.getgroup("integration").addoption(
-        "--long", action="store_true", default=os.environ.get("COVE_TEST_LONG") == "1",
-        help="more rounds, and every case where the default takes a sample")
+    with contextlib.suppress(ValueError):  # both folders in one run: the other has added it
+        parser.getgroup("integration").addoption(
+            "--long", action="store_true", default=os.environ.get("COVE_TEST_LONG") == "1",
+            help="more rounds, and every case where the default takes a sample")
 
 
 @pytest.fixture(scope="session")
