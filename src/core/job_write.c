@@ -33,10 +33,6 @@ char *job_stub(const char *id, const char *session_id, const char *language,
 void job_tell(const struct job *j, plane_fn fn, void *ctx)
 {
     size_t len;
-    if (j->answer) {
-        fn(ctx, j->answer, j->answer_len, NULL);
-        return;
-    }
     if (j->document) {
         fn(ctx, j->document, j->document_len, NULL);
         return;
@@ -52,6 +48,8 @@ void job_tell_waiter(struct job *j, const struct error *err)
     j->fn = NULL;
     if (fn && err)
         plane_fail(fn, j->ctx, err);
+    else if (fn && j->answer) /* the files are for who waited alone */
+        fn(j->ctx, j->answer, j->answer_len, NULL);
     else if (fn)
         job_tell(j, fn, j->ctx);
 }

@@ -44,6 +44,7 @@ class Session:
 
     def __init__(self, doc):
         self.id, self.doc = doc["id"], doc
+        self.may_have_failed = False  # a death cut off what kills its interpreter: a reset, or a cancel
         self.values = {UNSET}  # what x may be
         self.loose = set()  # what it may yet become, by code that may run, or wait
         self.may_be_over, self.over = False, None  # somebody tried to end it; the document with which it ended
@@ -208,7 +209,7 @@ class Worker:
     def cancel(self):
         execution = self.start()
         if execution:
-            execution.may_fail = True
+            execution.may_fail = execution.session.may_have_failed = True
             answer = self.server.post(f"{EXECUTIONS}/{execution.id}/cancel")
             assert answer.status == 200, answer
 
@@ -230,6 +231,7 @@ class Worker:
     def reset(self):
         session = self.pick()
         self.spoil(session)
+        session.may_have_failed = True
         session.values |= {UNSET}
         answer = self.server.post(f"{SESSIONS}/{session.id}/reset")
         if answer.status == 409 and answer.code == "session_busy":  # it is being taken over: nothing was done
@@ -292,13 +294,17 @@ class Worker:
             assert doc == heard, f"it has two endings:\n{doc}\n{heard}"
         if not execution.end and not execution.may_fail:
             is_hit = doc["created_at"] <= self.home.spawner_died_at
-            assert doc["state"] in ("completed", *["lost"] * is_hit), (execution.session.id, doc["reason"], doc)
+            # Accepted while its session was on its way back, which then had no interpreter any more.
+            is_orphan = execution.session.may_have_failed and doc["state"] == "cancelled" and \
+                doc["reason"]["message"] == "the interpreter of the session is gone"
+            assert is_orphan or doc["state"] in ("completed", *["lost"] * is_hit), (execution.session.id, doc["reason"], doc)
         if doc["state"] == "completed":
             assert doc["stdout"] == execution.output, doc
         execution.end, execution.is_checked = doc, True
 
     def check_live(self, session):
         """It answers, and knows what it knew."""
+        session.may_have_failed = False
         answer = self.server.get(f"{SESSIONS}/{session.id}")
         assert answer.status == 200 and answer.json["state"] in ("ready", "busy", "failed"), answer
         if answer.json["state"] == "failed":  # a cancel that had to kill
