@@ -16,7 +16,12 @@ asan: ## compile with sanitizers into build-asan/
 	@tools/install-deps build
 	@tools/build asan
 
-bench: all ## cold start beside bubblewrap, crun and runc (ARGS="--rounds 200 --json")
+bench: all ## every figure beside its goal and its peers, one table after the other; ten minutes of a quiet machine
+	@tools/install-deps image bench test
+	@tools/build-images
+	@for part in run sessions checkpoints http mcp files layers artifacts; do echo "== bench/$$part"; bench/$$part || exit; done
+
+bench-cold: all ## cold start beside bubblewrap, crun and runc (ARGS="--rounds 200 --json")
 	@tools/install-deps image bench
 	@tools/build-images
 	@bench/run $(ARGS)
@@ -35,6 +40,22 @@ bench-http: all ## what the server costs over HTTP, beside their goals (ARGS="--
 	@tools/install-deps image bench
 	@tools/build-images python
 	@bench/http $(ARGS)
+
+bench-mcp: all ## what a call of MCP costs, beside the same over REST (ARGS="--rounds 100")
+	@tools/install-deps image bench
+	@tools/build-images python
+	@bench/mcp $(ARGS)
+
+bench-files: all ## one GiB into a session and out of it, beside nginx (ARGS="--size 256")
+	@tools/install-deps image bench
+	@tools/build-images bash
+	@bench/files $(ARGS)
+
+conformance: all ## MCP's official conformance suite against our protocol core, both sets
+	@tools/conformance $(ARGS)
+
+bundle: all ## one file that adds Cove to an assistant (ARGS="--repository https://github.com/OWNER/NAME" for the registry)
+	@tools/make-bundle $(ARGS)
 
 lint: all ## every check that reads the code without running it
 	@tools/install-deps lint
@@ -63,6 +84,6 @@ clean: ## remove every build directory
 	@rm -rf build build-*
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
-.PHONY: all run test asan bench bench-sessions bench-http soak lint format coverage fuzz fresh install clean help
+.PHONY: all run test asan bench bench-cold bench-files bench-sessions bench-http bench-mcp soak conformance lint format coverage fuzz fresh install clean help

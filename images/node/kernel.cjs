@@ -687,6 +687,27 @@ function setEnvironment(pairs) {
     };
 }
 
+// Node looks for a proxy when it starts, and not again; this one was started before it was known.
+let hasProxy = false;
+function useProxy() {
+    if (hasProxy || process.env?.NODE_USE_ENV_PROXY !== '1') return;
+    hasProxy = true;
+    require('node:http').setGlobalProxyFromEnv?.();
+}
+
+// The same is true of certificates; what cannot be read is told by whoever meets a host that needs them.
+let hasTrust = false;
+function useTrust() {
+    const path = process.env?.NODE_EXTRA_CA_CERTS;
+    if (hasTrust || !path) return;
+    hasTrust = true;
+    const tls = require('node:tls');
+    try {
+        const more = require('node:fs').readFileSync(path, 'utf8').match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g);
+        tls.setDefaultCACertificates?.([...new Set([...tls.getCACertificates('default'), ...(more ?? [])])]);
+    } catch { }
+}
+
 async function run(code, name) {
     const failed = new Promise((_, reject) => { cell = { fail: reject }; });
     failed.catch(() => {});
@@ -714,6 +735,8 @@ async function execute(code, input, output, errors) {
     let status = 1;
     const restore = setEnvironment(env);
     try {
+        useProxy();
+        useTrust();
         replaceStream(0, input, 'r');
         replaceStream(1, output, 'a');
         replaceStream(2, errors, 'a');

@@ -180,6 +180,11 @@ const char *api_resource(const struct api_call *call)
     return call->attempt.key ? call->attempt.resource : NULL;
 }
 
+bool api_is_done(const struct api_call *call)
+{
+    return call->attempt.is_done;
+}
+
 const struct openapi *api_openapi(const struct api_call *call)
 {
     return api_table_openapi(call->table);
@@ -264,13 +269,23 @@ static void log_failure(const struct api_call *call, const struct error *err)
                   LOG_STR("error", err->msg));
 }
 
+/* A body that could be read, and what it says cannot be taken: that is another mistake than one
+ * that is no JSON. */
+static int status_of(const struct api_call *call, const struct error *err)
+{
+    bool is_header = err->word && strcmp(err->word, API_BAD_HEADER) == 0;
+    bool is_value = err->code == ERROR_INVALID && call->body && !is_header;
+    return is_value ? 422 : error_info(err->code)->http_status;
+}
+
 void api_fail(struct api_call *call, const struct error *err)
 {
     const struct error copy = *err; /* it may be the call's */
+    int status = status_of(call, err);
     log_failure(call, err);
     struct http_request *r = api_take(call);
     if (r)
-        http_fail(r, &copy);
+        http_fail_with(r, status, &copy);
 }
 
 static void answer(struct api_call *call, int status, const char *text, size_t len,

@@ -14,13 +14,16 @@
 #include "core/scope.h"
 #include "http/http.h"
 
-#define API_PREFIX "/api/v1"
+#define API_PREFIX   "/api/v1"
+#define API_METADATA "/.well-known/oauth-protected-resource/mcp" /* of API_RESOURCE: RFC 9728 */
 
 struct api_call;
 struct auth;
+struct mcp_http;
 struct metrics;
 struct openapi;
 struct shelf;
+struct workspaces;
 
 enum api_flags {
     API_CREATES = 1 << 0,   /* honours Idempotency-Key; answers with a document */
@@ -29,6 +32,9 @@ enum api_flags {
     API_ONLY_ROOT = 1 << 3, /* not below API_PREFIX */
     API_STREAMS = 1 << 4,   /* the handler is called at the head and reads the body itself */
     API_KNOWS = 1 << 5,     /* open, and says more to who brings a token (api_scopes()) */
+    API_UPLOADS = 1 << 6,   /* its body may be as large as the operator says, beside body_max */
+    API_APART = 1 << 7,     /* speaks a protocol of its own: not in /openapi.json */
+    API_RESOURCE = 1 << 8,  /* of MCP: who is refused is told where to learn how to get in */
 };
 
 /* What may come of it, beside the errors that are told in the one shape. */
@@ -46,10 +52,13 @@ struct api_route {
     unsigned flags;
     size_t body_max;                 /* 0: no body */
     const struct param_table *body;  /* JSON; NULL: none, or read by the handler */
+    const char *body_type;           /* of one that the handler reads; NULL: any bytes */
     const struct param_table *query; /* NULL: none */
     void (*handler)(struct api_call *call);
     /* API_CREATES: an earlier process began this very call and died. Answers when api_resource()
-     * was made, or goes on as the handler. NULL: the handler. */
+     * was made, or goes on as the handler. NULL: the handler. It is also asked when the first was
+     * answered with more than is kept, as executions may be: api_is_done(), nothing is to be made.
+     */
     void (*again)(struct api_call *call);
 
     enum id_kind makes; /* API_CREATES: ids of what */
@@ -76,6 +85,12 @@ struct api {
     struct loop *loop;
     struct log *log;
     struct store *store;
+    struct workspaces *workspaces;
+    struct blob *blob;       /* workspaces at rest; NULL: nothing is kept */
+    struct blob *artifacts;  /* the archive's; NULL: nothing is kept */
+    uint64_t redirect_bytes; /* artifacts of this size and more come from the bucket; 0: none do */
+    struct archive *archive; /* NULL: nothing that executions make is kept */
+    const struct links *links; /* NULL: there are no signed addresses */
     struct catalog *catalog;
     struct shelf *shelf;
     struct capacity *capacity;
@@ -83,20 +98,27 @@ struct api {
     struct plane *plane;
     struct auth *auth;
     struct metrics *metrics;
+    struct mcp_http *mcp;
     struct http_server *server; /* NULL: there is none yet */
     const char *data_dir;       /* whose disk /health looks at; NULL: none */
     const char *public_url;
+    bool has_address; /* others can open what begins with it: false at a socket */
     const char *node;
     uint64_t epoch;
-    int64_t started_ns; /* monotonic */
-    bool is_draining;   /* it is to stop: /health/ready says so */
+    int64_t started_ns;               /* monotonic */
+    struct attempt_outcome *outcomes; /* of attempts, that are not written yet */
+    size_t outcome_count;
+    bool is_draining; /* it is to stop: /health/ready says so */
     bool is_rootless;
     uint32_t layers; /* that sandboxes have here: bits of enum layer; 0: not known yet */
 };
 
+/* Forgets what could not be written of attempts; after the store. */
+void attempt_free_all(struct api *api);
+
 /* The rows as http_server.h takes them, with the prefix; owned by the table. */
 struct api_table;
-struct api_table *api_table_new(void);
+struct api_table *api_table_new(uint64_t upload_max); /* bytes; see API_UPLOADS */
 void api_table_free(struct api_table *table);
 SCOPED_DEFINE(api_table)
 const struct route *api_table_routes(const struct api_table *table, size_t *count);
@@ -126,6 +148,7 @@ const struct openapi *api_openapi(const struct api_call *call);
 /* The id that what is created is to have: the same for every try with one Idempotency-Key. NULL:
  * any will do. */
 const char *api_resource(const struct api_call *call);
+bool api_is_done(const struct api_call *call); /* it was made, and may be gone by now */
 
 /* NULL: the peer has left. Borrowed; may be asked, not answered. */
 struct http_request *api_request(const struct api_call *call);
@@ -141,6 +164,9 @@ void api_answer_secret(struct api_call *call, int status, json_t *document, cons
 /* JSON that is text already; copied. */
 void api_answer_text(struct api_call *call, int status, const char *text, size_t len);
 void api_answer_empty(struct api_call *call, int status);
+/* ERROR_INVALID is 400, or 422 when the call has a body that was read: then it is about a value in
+ * that, unless its word is API_BAD_HEADER. */
+#define API_BAD_HEADER "invalid_header"
 void api_fail(struct api_call *call, const struct error *err);
 
 /* Ends the call without an answer: the handler goes on with the request alone, by http.h. NULL: the

@@ -22,6 +22,7 @@ struct api_call {
         char *key; /* NULL: the client gave none */
         char resource[ID_BYTES];
         uint8_t hash[SHA256_BYTES];
+        bool is_done; /* an earlier one was answered, and nothing of this one is written */
     } attempt;
 };
 

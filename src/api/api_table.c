@@ -14,7 +14,8 @@ struct api_table {
     struct openapi *openapi; /* NULL: nobody has asked for it yet */
 };
 
-static void add(struct api_table *t, const struct api_route *row, const char *prefix)
+static void add(struct api_table *t, const struct api_route *row, const char *prefix,
+                uint64_t upload_max)
 {
     char *pattern = xasprintf("%s%s", prefix, row->pattern);
     t->patterns[t->count] = pattern;
@@ -23,28 +24,28 @@ static void add(struct api_table *t, const struct api_route *row, const char *pr
         .method = row->method,
         .pattern = pattern,
         .scope = row->scope,
-        .body_max = row->body_max,
+        .body_max = row->body_max + (row->flags & API_UPLOADS ? upload_max : 0),
         .flags = row->flags & API_STREAMS ? ROUTE_BODY_STREAMED : 0,
         .handler = api_handle,
     };
 }
 
-struct api_table *api_table_new(void)
+struct api_table *api_table_new(uint64_t upload_max)
 {
     size_t most = 0;
     for (size_t g = 0; api_groups[g]; g++)
         most += 2 * api_groups[g]->count;
     struct api_table *t = xcalloc(1, sizeof(*t));
     t->routes = xcalloc(most, sizeof(*t->routes));
-    t->rows = xcalloc(most, sizeof(*t->rows));
+    t->rows = xcalloc(most, sizeof(struct api_route *));
     t->patterns = xcalloc(most, sizeof(*t->patterns));
     for (size_t g = 0; api_groups[g]; g++) {
         for (size_t i = 0; i < api_groups[g]->count; i++) {
             const struct api_route *row = &api_groups[g]->rows[i];
             if (!(row->flags & API_ONLY_ROOT))
-                add(t, row, API_PREFIX);
+                add(t, row, API_PREFIX, upload_max);
             if (row->flags & (API_AT_ROOT | API_ONLY_ROOT))
-                add(t, row, "");
+                add(t, row, "", upload_max);
         }
     }
     return t;

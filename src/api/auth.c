@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/parse.h"
+#include "base/strbuf.h"
 #include "core/api_key.h"
 
 #define REALM           "Bearer realm=\"cove\""
@@ -21,7 +22,10 @@
 #define FAILURES_MINUTE 30
 #define FAILURES_BURST  20
 #define MS_PER_S        1000
-#define CHALLENGE_BYTES 256
+#define CHALLENGE_BYTES 1024
+
+/* Any of these lets somebody in where tools are; each of them has needs of its own. */
+#define RESOURCE_SCOPES (SCOPE_EXECUTE | SCOPE_FILES | SCOPE_SESSIONS_READ | SCOPE_SESSIONS_WRITE)
 
 /* --- its life --------------------------------------------------------------------------------- */
 
@@ -58,6 +62,7 @@ static int set_tokens(struct auth *a, const struct auth_order *order, struct err
 int auth_open(struct auth **out, const struct auth_order *order, struct error *err)
 {
     scoped(auth) struct auth *a = xcalloc(1, sizeof(*a));
+    a->loop = order->loop;
     a->store = order->store;
     a->log = order->log;
     a->trusts_loopback = order->trusts_loopback;
@@ -139,9 +144,34 @@ static bool refuse_address(struct http_request *r, int64_t wait_ns)
     return refuse_rate(r, "too many wrong tokens came from this address", wait_ns);
 }
 
-static bool refuse_as(struct http_request *r, enum wrong wrong)
+/* As RFC 6750 has them. */
+static void format_scopes(unsigned scopes, char words[SCOPE_TEXT_BYTES])
 {
-    http_add_header(r, "WWW-Authenticate", wrongs[wrong].challenge);
+    scope_format(scopes, words);
+    for (char *c = words; (c = strchr(c, ','));)
+        *c = ' ';
+}
+
+/* `url` is where this server is, if clients are told of RFC 9728's document; else NULL. */
+static void add_challenge(struct http_request *r, const char *text, unsigned scopes,
+                          const char *url)
+{
+    char words[SCOPE_TEXT_BYTES];
+    scoped_strbuf struct strbuf all;
+    strbuf_init(&all, CHALLENGE_BYTES);
+    strbuf_add_str(&all, text);
+    if (scopes) {
+        format_scopes(scopes, words);
+        strbuf_add_fmt(&all, ", scope=\"%s\"", words);
+    }
+    if (url)
+        strbuf_add_fmt(&all, ", resource_metadata=\"%s" API_METADATA "\"", url);
+    http_add_header(r, "WWW-Authenticate", all.overflow ? text : strbuf_str(&all));
+}
+
+static bool refuse_as(struct http_request *r, enum wrong wrong, const char *url)
+{
+    add_challenge(r, wrongs[wrong].challenge, url ? RESOURCE_SCOPES : 0, url);
     http_fail_as(
         r, &(struct http_error){401, "unauthorized", wrongs[wrong].message, wrongs[wrong].hint, 0});
     return false;
@@ -150,7 +180,7 @@ static bool refuse_as(struct http_request *r, enum wrong wrong)
 /* A secret was shown, and it was the wrong one: that counts. What comes too often is not logged,
  * either, so that nobody can fill the log. */
 static bool refuse_secret(struct auth *a, struct http_request *r, enum wrong wrong,
-                          const struct auth_key *key)
+                          const struct auth_key *key, const char *url)
 {
     char text[AUTH_ADDRESS_BYTES];
     int64_t wait_ns;
@@ -161,24 +191,20 @@ static bool refuse_secret(struct auth *a, struct http_request *r, enum wrong wro
     log.request_id = http_id(r);
     log_warn(&log, "a token was refused", LOG_STR("peer", http_peer(r)),
              LOG_STR("reason", wrongs[wrong].message), LOG_STR("key", key ? key->id : NULL));
-    return refuse_as(r, wrong);
+    return refuse_as(r, wrong, url);
 }
 
 /* Of `missing` 0: the internal token at the wrong door. */
-static bool refuse_scope(struct http_request *r, unsigned missing)
+static bool refuse_scope(struct http_request *r, unsigned missing, const char *url)
 {
-    char words[SCOPE_TEXT_BYTES], challenge[CHALLENGE_BYTES], message[CHALLENGE_BYTES];
+    char words[SCOPE_TEXT_BYTES], message[CHALLENGE_BYTES];
     scope_format(missing, words);
     if (missing)
         snprintf(message, sizeof(message), "this needs the scope '%s', which the key does not have",
                  words);
     else
         snprintf(message, sizeof(message), "the internal token is for internal routes alone");
-    for (char *c = words; (c = strchr(c, ','));)
-        *c = ' '; /* as RFC 6750 has it */
-    snprintf(challenge, sizeof(challenge), REALM ", error=\"insufficient_scope\", scope=\"%s\"",
-             words);
-    http_add_header(r, "WWW-Authenticate", challenge);
+    add_challenge(r, REALM ", error=\"insufficient_scope\"", missing, url);
     http_fail_as(r, &(struct http_error){403, "missing_scope", message,
                                          "use a key that has it, or the operator's token", 0});
     return false;
@@ -243,11 +269,12 @@ static bool is_over(const struct auth_key *k)
     return k->revoked_ns || (k->expires_ns && clock_wall_ns() >= k->expires_ns);
 }
 
-static struct api_user *enter_by_key(struct auth *a, struct http_request *r, struct auth_key *k)
+static struct api_user *enter_by_key(struct auth *a, struct http_request *r, struct auth_key *k,
+                                     const char *url)
 {
     int64_t now_ns = clock_now_ns(), wait_ns;
     if (is_over(k)) {
-        refuse_secret(a, r, k->revoked_ns ? WRONG_REVOKED : WRONG_EXPIRED, k);
+        refuse_secret(a, r, k->revoked_ns ? WRONG_REVOKED : WRONG_EXPIRED, k, url);
         return NULL;
     }
     bool may_pass = rate_bucket_take(&k->bucket, &k->rate, now_ns, &wait_ns);
@@ -258,6 +285,25 @@ static struct api_user *enter_by_key(struct auth *a, struct http_request *r, str
     }
     auth_tell_used(a, k, now_ns);
     return &k->user;
+}
+
+bool auth_admit(struct auth *a, const char *owner, struct error *err)
+{
+    int64_t now_ns = clock_now_ns(), wait_ns;
+    struct auth_key *k = auth_find(a, owner);
+    if (!k)
+        return true;
+    if (is_over(k))
+        error_set(err, ERROR_DENIED, "this key is over");
+    else if (!rate_bucket_take(&k->bucket, &k->rate, now_ns, &wait_ns))
+        error_set(err, ERROR_LIMIT,
+                  "this key has used up its rate of requests: try again in %u seconds",
+                  rate_limit_retry_after(wait_ns));
+    else {
+        auth_tell_used(a, k, now_ns);
+        return true;
+    }
+    return false;
 }
 
 /* Whether the token counts here and now. */
@@ -287,26 +333,26 @@ static enum credential_answer read_credential(const struct http_request *r, stru
 }
 
 /* NULL: it is answered. */
-static struct api_user *authenticate(struct auth *a, struct http_request *r)
+static struct api_user *authenticate(struct auth *a, struct http_request *r, const char *url)
 {
     struct credential c;
     enum credential_answer answer = read_credential(r, &c);
     if (answer == CREDENTIAL_NONE && a->trusts_loopback && is_local(r))
         return &a->operator.user;
     if (answer == CREDENTIAL_NONE) {
-        refuse_as(r, WRONG_NONE); /* nobody has guessed anything: not counted */
+        refuse_as(r, WRONG_NONE, url); /* nobody has guessed anything: not counted */
         return NULL;
     }
     if (answer != CREDENTIAL_FOUND) {
-        refuse_secret(a, r, (enum wrong)answer, NULL);
+        refuse_secret(a, r, (enum wrong)answer, NULL, url);
         return NULL;
     }
     const struct who who = identify(a, &c);
     if (who.token)
         return enter_by_token(a, r, who.token);
     if (who.key)
-        return enter_by_key(a, r, who.key);
-    refuse_secret(a, r, WRONG_UNKNOWN, NULL);
+        return enter_by_key(a, r, who.key, url);
+    refuse_secret(a, r, WRONG_UNKNOWN, NULL, url);
     return NULL;
 }
 
@@ -350,14 +396,18 @@ bool auth_authorize(struct http_request *r, const struct route *route, void *ctx
         http_set_user(r, recognise(server->api->auth, r));
     if (row->flags & API_OPEN)
         return true;
-    struct api_user *user = authenticate(server->api->auth, r);
+    bool is_resource = row->flags & API_RESOURCE;
+    const char *url = is_resource ? server->api->public_url : NULL;
+    struct api_user *user = authenticate(server->api->auth, r, url);
     if (!user)
         return false;
     /* The internal token opens nothing else, not even what needs no scope. */
     bool is_astray = user->scopes == SCOPE_INTERNAL && !(row->scope & SCOPE_INTERNAL);
     unsigned missing = missing_scopes(user->scopes, row->scope);
     if (missing || is_astray)
-        return refuse_scope(r, missing);
+        return refuse_scope(r, missing, url);
+    if (is_resource && !(user->scopes & (RESOURCE_SCOPES | SCOPE_ADMIN)))
+        return refuse_scope(r, RESOURCE_SCOPES, url);
     http_set_user(r, user);
     return true;
 }

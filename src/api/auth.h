@@ -19,6 +19,7 @@ struct auth;
 
 /* Borrowed for the call, but for `store` and `log`, which outlive it. */
 struct auth_order {
+    struct loop *loop; /* NULL: streams of keys go on when those expire */
     struct store *store;
     const struct log *log;
     const char *token;          /* the operator's; NULL: there is none */
@@ -40,6 +41,10 @@ SCOPED_DEFINE(auth)
  * everybody may pass; where it says so (API_KNOWS), who shows a valid secret is known. */
 bool auth_authorize(struct http_request *r, const struct route *route, void *ctx);
 
+/* For connections that carry many requests: whether this one of `owner` may come in, which counts
+ * as it would at the door. ERROR_LIMIT: its rate is used up; ERROR_DENIED: the key is over. */
+bool auth_admit(struct auth *auth, const char *owner, struct error *err);
+
 /* --- keys, for whoever makes and revokes them ------------------------------------------------- */
 
 /* Whether there is room for one more; ERROR_LIMIT. */
@@ -52,9 +57,9 @@ bool auth_find_scopes(const struct auth *auth, const char *id, unsigned *out);
 /* From now on it is refused, whatever the store says later; watches are told from inside. */
 void auth_revoke(struct auth *auth, const char *id, int64_t now_ns);
 
-/* For streams that go on after the request was let in: `fn` is called once when the key is revoked,
- * and nothing more is to be sent then. NULL: `owner` is nobody's key (the operator). To be freed
- * before the auth, also from `fn`. */
+/* For streams that go on after the request was let in: `fn` is called once when the key is revoked
+ * or expires, and nothing more is to be sent then. NULL: `owner` is nobody's key (the operator). To
+ * be freed before the auth, also from `fn`. */
 struct auth_watch;
 struct auth_watch *auth_watch_new(struct auth *auth, const char *owner, void (*fn)(void *ctx),
                                   void *ctx);

@@ -16,6 +16,9 @@ struct auth_watch {
     struct auth_watch *next, **link; /* link: what points to it */
     void (*fn)(void *ctx);
     void *ctx;
+    struct auth *auth;
+    struct auth_key *key;
+    struct loop_timer *timer; /* of a key that expires */
 };
 
 struct auth_key {
@@ -32,6 +35,7 @@ struct auth_key {
 };
 
 struct auth {
+    struct loop *loop; /* NULL: none */
     struct store *store;
     const struct log *log;
     struct auth_token operator, internal;

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
+#define NS_PER_MS     1000000ll
 #define USED_EVERY_NS (60 * 1000000000ll) /* how often the store learns that a key is used */
 
 struct auth_key *auth_find(const struct auth *a, const char *id)
@@ -36,8 +37,9 @@ void auth_add(struct auth *a, const struct store_key *key)
     struct auth_key *k = xcalloc(1, sizeof(*k));
     memcpy(k->id, key->id, strlen(key->id));
     memcpy(k->hash, key->hash.data, SHA256_BYTES);
-    k->rate = key->rate_per_minute ? (struct rate_rule){.per_minute = key->rate_per_minute}
-                                   : a->keys_rate;
+    k->rate = a->keys_rate;
+    if (key->rate_per_minute)
+        k->rate = (struct rate_rule){.per_minute = key->rate_per_minute};
     k->expires_ns = key->expires_ns;
     k->revoked_ns = key->revoked_ns;
     unsigned scopes = read_scopes(a, key);
@@ -78,6 +80,28 @@ static void unlink_watch(struct auth_watch *w)
     w->link = NULL;
 }
 
+/* A clock that was set back moves the end, too. */
+static void wait_for_expiry(struct auth_watch *w);
+
+static void on_expiry_time(void *ctx)
+{
+    struct auth_watch *w = ctx;
+    loop_timer_free(take_ptr(&w->timer));
+    if (clock_wall_ns() < w->key->expires_ns) {
+        wait_for_expiry(w);
+        return;
+    }
+    unlink_watch(w);
+    w->fn(w->ctx);
+}
+
+static void wait_for_expiry(struct auth_watch *w)
+{
+    int64_t left_ns = w->key->expires_ns - clock_wall_ns();
+    w->timer =
+        loop_timer_new(w->auth->loop, (uint64_t)MAX(left_ns, 0) / NS_PER_MS + 1, on_expiry_time, w);
+}
+
 struct auth_watch *auth_watch_new(struct auth *a, const char *owner, void (*fn)(void *ctx),
                                   void *ctx)
 {
@@ -85,7 +109,10 @@ struct auth_watch *auth_watch_new(struct auth *a, const char *owner, void (*fn)(
     if (!k)
         return NULL;
     struct auth_watch *w = xcalloc(1, sizeof(*w));
-    *w = (struct auth_watch){.next = k->watches, .link = &k->watches, .fn = fn, .ctx = ctx};
+    *w = (struct auth_watch){
+        .next = k->watches, .link = &k->watches, .fn = fn, .ctx = ctx, .auth = a, .key = k};
+    if (k->expires_ns && a->loop)
+        wait_for_expiry(w);
     if (w->next)
         w->next->link = &w->next;
     k->watches = w;
@@ -94,8 +121,10 @@ struct auth_watch *auth_watch_new(struct auth *a, const char *owner, void (*fn)(
 
 void auth_watch_free(struct auth_watch *w)
 {
-    if (w)
-        unlink_watch(w);
+    if (!w)
+        return;
+    unlink_watch(w);
+    loop_timer_free(w->timer);
     free(w);
 }
 

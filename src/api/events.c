@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "api/auth.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/parse.h"
 #include "http/sse.h"
@@ -71,6 +72,17 @@ static void tell_missed(struct stream *s, uint64_t missed)
     sse_send(s->sse, &(struct sse_event){.name = "missed", .data = text, .len = (size_t)len});
 }
 
+/* For who counts the time since he heard the last: browsers show no comments. It has no id, for
+ * nobody goes on behind it. */
+static void on_beat(void *ctx)
+{
+    struct stream *s = ctx;
+    char at[CLOCK_TEXT_BYTES], text[CLOCK_TEXT_BYTES + 16];
+    clock_format(clock_wall_ns(), at);
+    int len = snprintf(text, sizeof(text), "{\"at\":\"%s\"}", at);
+    sse_send(s->sse, &(struct sse_event){.name = "heartbeat", .data = text, .len = (size_t)len});
+}
+
 static void pump(struct stream *s)
 {
     struct journal_event event;
@@ -102,11 +114,10 @@ static void on_drain(void *ctx)
     pump(s);
 }
 
-/* Where the peer has got to, in this process's numbers. */
-static uint64_t find_start(const struct http_request *r, uint64_t first)
+uint64_t events_find_start(const char *last_event_id, uint64_t first)
 {
     uint64_t id;
-    if (!sse_parse_id(http_header(r, "last-event-id"), &id) || id < first)
+    if (!sse_parse_id(last_event_id, &id) || id < first)
         return 0;
     return id - first < (uint64_t)1 << EPOCH_SHIFT ? id - first : 0;
 }
@@ -114,6 +125,12 @@ static uint64_t find_start(const struct http_request *r, uint64_t first)
 static void begin(struct api_call *call, struct journal *journal, uint64_t first)
 {
     const struct api *api = api_of(call);
+    const struct http_request *asked = api_request(call);
+    uint64_t start = events_find_start(asked ? http_header(asked, "last-event-id") : NULL, first);
+    if (journal_has_ended(journal) && start >= journal_last(journal)) {
+        api_answer_empty(call, 204); /* he has all of it; browsers come back until they hear this */
+        return;
+    }
     struct stream *s = xcalloc(1, sizeof(*s));
     s->watch = auth_watch_new(api->auth, api_caller(call)->owner, on_revoked, s);
     struct http_request *r = api_take(call);
@@ -122,8 +139,9 @@ static void begin(struct api_call *call, struct journal *journal, uint64_t first
         return;
     }
     s->first = first;
-    s->reader = journal_listen(journal, find_start(r, first), on_more, s);
+    s->reader = journal_listen(journal, start, on_more, s);
     s->sse = sse_open(r, api->loop, HEARTBEAT_MS, on_gone, s);
+    sse_on_beat(s->sse, on_beat);
     http_on_drain(r, on_drain, s);
     pump(s);
 }

@@ -21,4 +21,4 @@ struct session *inside_session(const struct inside *in);
 
 /* Each of these ends the call; what waits for the session may begin. */
 void inside_answer(const struct inside *in, int status, json_t *document); /* taken; NULL: none */
-void inside_fail(const struct inside *in, const struct error *err);
+void inside_fail(const struct inside *in, const struct error *why);

@@ -134,7 +134,7 @@ static void look_at_store(const struct api *api)
     set(api, METRIC_STORE_QUEUE, info.queued);
     set(api, METRIC_STORE_COMMITS, info.commits);
     set(api, METRIC_STORE_WRITES, info.written);
-    set(api, METRIC_STORE_FAILURES, info.failed);
+    set(api, METRIC_STORE_FAILURES, info.failed + info.dropped);
     set(api, METRIC_STORE_FAILING, info.is_failing);
 }
 

@@ -30,6 +30,7 @@ struct tag {
 static const struct tag tags[] = {
     {"sessions", "Sandboxes that live on: variables and files survive from one run to the next."},
     {"executions", "Code that is run, in a session or on its own, and what came of it."},
+    {"files", "What is in the workspace of a session: bytes in, bytes out."},
     {"terminals", "A terminal in a session."},
     {"templates", "Named recipes for sandboxes."},
     {"keys", "Who may use this server, for what, and how much of it."},
@@ -39,7 +40,7 @@ static const struct tag tags[] = {
 };
 
 const struct openapi_status openapi_statuses[] = {
-    {400, "The request is not what this route takes; the message names the field."},
+    {400, "The request cannot be read: its JSON, a parameter or a header; the message says which."},
     {401, "The token is missing, or none that is known here."},
     {403, "The token may not do this, or the request comes from a page of another site."},
     {404, "There is no such thing, or it is not yours."},
@@ -49,7 +50,7 @@ const struct openapi_status openapi_statuses[] = {
     {413, "The body, or something in it, is too large."},
     {415, "The body is in no form that is taken here."},
     {416, "The file has no such range."},
-    {422, "It was understood, but cannot be done."},
+    {422, "The body was read, but a value in it cannot be taken; the message names the field."},
     {426, "This path speaks WebSocket."},
     {429, "Too many requests, or no room for one more; Retry-After says when to come back."},
     {500, "Something broke here; the log has it under the request's id."},
@@ -220,6 +221,8 @@ static json_t *make_paths(const struct api_group *const *groups)
         for (size_t i = 0; i < (*groups)->count; i++) {
             const struct api_route *row = &(*groups)->rows[i];
             bool is_below = !(row->flags & API_ONLY_ROOT);
+            if (row->flags & API_APART)
+                continue;
             if (is_below)
                 add_row(paths, row, API_PREFIX, "");
             if (row->flags & (API_AT_ROOT | API_ONLY_ROOT))

@@ -12,7 +12,7 @@ struct openapi {
 
 /* `groups` up to NULL. The same tables give the same text, byte by byte. */
 struct openapi *openapi_new(const struct api_group *const *groups);
-void openapi_free(struct openapi *document);
+void openapi_free(struct openapi *o);
 SCOPED_DEFINE(openapi)
 
 json_t *openapi_json(const struct api_group *const *groups); /* new: the same as a value */

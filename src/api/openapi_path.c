@@ -44,7 +44,7 @@ static const struct place places[] = {
     {"keys", .id = ID_KEY, .help = "The id of the key."},
     {"containers", NAME_PATTERN, .help = "The id of the container."},
     {"variables", "^.{1,256}$", .help = "The name of the variable.", .example = "x"},
-    {"files", "^.+$", .help = "The path of the file in the workspace; it may have slashes."},
+    {"files", "^.{1,4095}$", .help = "The path of the file in the workspace; it may have slashes."},
 };
 
 /* The word before the brace at `at`. */
@@ -157,11 +157,26 @@ json_t *openapi_example(const struct param_table *table)
     return object;
 }
 
+static bool has_body(const struct api_route *row)
+{
+    return row->body_max > 0 || row->flags & API_UPLOADS;
+}
+
+/* A form has files, under any name. */
+static json_t *make_bytes(const struct api_route *row)
+{
+    if (!row->body_type)
+        return json_pack("{s:b, s:{s:{}}}", "required", 1, "content", "application/octet-stream");
+    return json_pack("{s:b, s:{s:{s:{s:s, s:{s:{s:s, s:s}}}}}}", "required", 1, "content",
+                     row->body_type, "schema", "type", "object", "additionalProperties", "file",
+                     "type", "string", "format", "binary");
+}
+
 static json_t *make_body(const struct api_route *row)
 {
     bool is_required = false;
     if (!row->body)
-        return json_pack("{s:b, s:{s:{}}}", "required", 1, "content", "application/octet-stream");
+        return make_bytes(row);
     for (size_t i = 0; i < row->body->count; i++)
         is_required |= row->body->rows[i].is_required;
     return json_pack("{s:b, s:{s:{s:o, s:o}}}", "required", (int)is_required, "content", JSON_TYPE,
@@ -218,8 +233,8 @@ static void add_errors(json_t *responses, const int *statuses)
 
 static json_t *make_responses(const struct api_route *row)
 {
-    static const int always[] = {400, 403, 429, 500, 503, 0}, with_token[] = {401, 0},
-                     with_query[] = {413, 0}, with_body[] = {408, 413, 415, 0},
+    static const int always[] = {400, 403, 429, 500, 503, 507, 0}, with_token[] = {401, 0},
+                     with_query[] = {413, 0}, with_body[] = {408, 413, 415, 422, 0},
                      with_key[] = {409, 0};
     json_t *responses = json_object();
     for (const struct api_reply *r = row->replies; r && r->status; r++)
@@ -230,7 +245,7 @@ static json_t *make_responses(const struct api_route *row)
         add_errors(responses, with_token);
     if (row->query)
         add_errors(responses, with_query);
-    if (row->body_max > 0)
+    if (has_body(row))
         add_errors(responses, with_body);
     if (row->flags & API_CREATES)
         add_errors(responses, with_key);
@@ -272,7 +287,7 @@ json_t *openapi_operation(const struct api_route *row, const char *suffix)
     if (json_array_size(parameters) > 0)
         json_object_set(operation, "parameters", parameters);
     json_decref(parameters);
-    if (row->body_max > 0)
+    if (has_body(row))
         json_object_set_new(operation, "requestBody", make_body(row));
     json_object_set_new(operation, "responses", make_responses(row));
     json_object_set_new(operation, "security", make_security(row));

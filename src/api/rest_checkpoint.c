@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "api/inside.h"
+#include "api/page.h"
 #include "api/routes.h"
 #include "base/macros.h"
 #include "base/memory.h"
@@ -21,11 +22,6 @@ struct name_wish {
 
 struct rollback_wish {
     char *checkpoint;
-};
-
-struct list_wish {
-    int64_t limit;
-    char *cursor;
 };
 
 /* A name that looks like an id could hide another checkpoint. */
@@ -57,16 +53,6 @@ static const struct param fork_rows[] = {
      .help = "Of the new session; unique among the live sessions of a key."},
 };
 static const struct param_table fork_table = PARAM_TABLE(struct name_wish, "ForkSession", fork_rows);
-
-#define AT(field) offsetof(struct list_wish, field)
-static const struct param list_rows[] = {
-    {.name = "limit", .type = PARAM_INTEGER, .offset = AT(limit), .min = 1, .max = STORE_PAGE_MAX, .preset = "50",
-     .help = "How many at most."},
-    {.name = "cursor", .type = PARAM_STRING, .offset = AT(cursor), .max_len = 256,
-     .help = "next_cursor of the page before."},
-};
-#undef AT
-static const struct param_table list_table = PARAM_TABLE(struct list_wish, "ListCheckpoints", list_rows);
 /* clang-format on */
 
 /* --- documents -------------------------------------------------------------------------------- */
@@ -194,19 +180,17 @@ static void on_listed(void *ctx, const struct store_answer *answer)
     json_t *list = json_array();
     for (size_t i = 0; i < answer->count; i++)
         json_array_append_new(list, stored_json(session, &answer->checkpoints[i]));
-    finish(e, 200,
-           json_pack("{s:o, s:o}", "checkpoints", list, "next_cursor",
-                     json_text_or_null(answer->next_cursor)));
+    finish(e, 200, page_json("checkpoints", list, answer->next_cursor));
 }
 
 static void on_list(struct api_call *call)
 {
     struct inside in;
-    const struct list_wish *wish = api_query(call);
+    const struct page *page = api_query(call);
     if (!inside_begin(&in, call))
         return;
     const struct store_filter filter = {
-        .session_id = in.id, .cursor = wish->cursor, .limit = (uint64_t)wish->limit};
+        .session_id = in.id, .cursor = page->cursor, .limit = (uint64_t)page->limit};
     store_list_checkpoints(in.api->store, &filter, on_listed, new_errand(&in, NULL));
 }
 
@@ -396,7 +380,7 @@ static const struct api_route rows[] = {
              "limits. Only sessions of python have that; one that runs code is 409 session_busy.",
      .replies = created_reply, .errors = errors},
     {.method = METHOD_GET, .pattern = "/sessions/{id}/checkpoints", .scope = SCOPE_SESSIONS_READ,
-     .query = &list_table, .handler = on_list, .id = "listCheckpoints", .tag = "sessions",
+     .query = &page_table, .handler = on_list, .id = "listCheckpoints", .tag = "sessions",
      .summary = "List its checkpoints", .help = "lost: it cannot be gone back to any more.", .replies = list_reply,
      .errors = list_errors},
     {.method = METHOD_DELETE, .pattern = "/sessions/{id}/checkpoints/{checkpoint}", .scope = SCOPE_SESSIONS_WRITE,
@@ -411,7 +395,8 @@ static const struct api_route rows[] = {
      .body_max = BODY_MAX, .body = &fork_table, .handler = on_fork, .again = on_fork_again, .makes = ID_SESSION,
      .id = "forkSession", .tag = "sessions", .summary = "A second session from it",
      .help = "With its variables and a copy of its files, in a sandbox of its own. It must have been made with "
-             "resources.forks, which says how often.",
+             "resources.forks, which says how often. A host that cannot freeze groups of processes cannot show "
+             "that the two are apart, and makes none: 503 isolation.",
      .replies = forked_reply, .errors = errors},
 };
 /* clang-format on */

@@ -70,7 +70,7 @@ static void on_execute(struct api_call *call)
 static void on_found_again(void *ctx, const char *text, size_t len, const struct error *err)
 {
     struct api_call *call = ctx;
-    if (err && err->code == ERROR_NOT_FOUND)
+    if (err && err->code == ERROR_NOT_FOUND && !api_is_done(call))
         api_row(call)->handler(call);
     else
         api_answer_accepted(call, text, len, err);
@@ -96,7 +96,7 @@ static const struct api_reply replies[] = {
     {202, "Execution", NULL, "It is written down, and runs or waits (mode async)."},
     {0}};
 static const struct api_reply once_replies[] = {{200, "Execution", NULL, "Its result."}, {0}};
-static const int errors[] = {404, 409, 413, 422, 507, 0}, once_errors[] = {404, 413, 422, 507, 0};
+static const int errors[] = {404, 409, 413, 507, 0}, once_errors[] = {404, 413, 507, 0};
 
 /* clang-format off */
 static const struct api_route rows[] = {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/events.h"
+#include "api/page.h"
 #include "api/routes.h"
 #include "base/macros.h"
 
@@ -16,10 +17,8 @@ static const struct param list_rows[] = {
      .help = "Only those of this session, by name or id."},
     {.name = "state", .type = PARAM_CHOICE, .offset = AT(state), .has_offset = AT(has_state), .choices = states,
      .help = "Only those in this state."},
-    {.name = "limit", .type = PARAM_INTEGER, .offset = AT(limit), .min = 1, .max = STORE_PAGE_MAX, .preset = "50",
-     .help = "How many at most."},
-    {.name = "cursor", .type = PARAM_STRING, .offset = AT(cursor), .max_len = 256,
-     .help = "next_cursor of the page before."},
+    PAGE_LIMIT_ROW(struct plane_filter),
+    PAGE_CURSOR_ROW(struct plane_filter),
 };
 #undef AT
 static const struct param_table list_table = PARAM_TABLE(struct plane_filter, "ListExecutions", list_rows);
@@ -54,14 +53,6 @@ static void on_events(struct api_call *call)
 
 /* --- parts of the document -------------------------------------------------------------------- */
 
-static json_t *parse(const char *text, size_t len)
-{
-    struct error err;
-    json_t *document;
-    const struct json_limits limits = {.max_bytes = len};
-    return json_parse(&document, text, len, &limits, &err) < 0 ? NULL : document;
-}
-
 static const char *const status_fields[] = {"id",         "session_id", "language",   "state",
                                             "exit_code",  "signal",     "reason",     "created_at",
                                             "started_at", "ended_at",   "duration_ms"};
@@ -69,7 +60,7 @@ static const char *const status_fields[] = {"id",         "session_id", "languag
 static void on_status_known(void *ctx, const char *text, size_t len, const struct error *err)
 {
     struct api_call *call = ctx;
-    scoped_json json_t *document = err ? NULL : parse(text, len);
+    scoped_json json_t *document = err ? NULL : json_parse_own(text, len);
     if (!document) {
         api_answer_as(call, text, len, err);
         return;
@@ -92,7 +83,7 @@ static void on_result_known(void *ctx, const char *text, size_t len, const struc
 {
     struct api_call *call = ctx;
     struct error local;
-    scoped_json json_t *document = err ? NULL : parse(text, len);
+    scoped_json json_t *document = err ? NULL : json_parse_own(text, len);
     if (!document || !json_is_null(json_object_get(document, "ended_at"))) {
         api_answer_as(call, text, len, err);
         return;
@@ -109,6 +100,25 @@ static void on_result(struct api_call *call)
     get(call, on_result_known);
 }
 
+static void on_artifacts_known(void *ctx, const char *text, size_t len, const struct error *err)
+{
+    struct api_call *call = ctx;
+    scoped_json json_t *document = err ? NULL : json_parse_own(text, len);
+    if (!document) {
+        api_answer_as(call, text, len, err);
+        return;
+    }
+    json_t *list = json_object_get(document, "artifacts");
+    json_t *cut = json_object_get(json_object_get(document, "truncated"), "artifacts");
+    api_answer(call, 200,
+               json_pack("{s:O, s:b}", "artifacts", list, "truncated", json_is_true(cut)));
+}
+
+static void on_artifacts(struct api_call *call)
+{
+    get(call, on_artifacts_known);
+}
+
 /* --- the rows --------------------------------------------------------------------------------- */
 
 static const struct api_reply reply[] = {{200, "Execution", NULL, "The execution."}, {0}};
@@ -116,8 +126,12 @@ static const struct api_reply status_reply[] = {
     {200, "ExecutionStatus", NULL, "The execution without what it printed."}, {0}};
 static const struct api_reply list_reply[] = {
     {200, "ExecutionList", NULL, "A page of them, newest first."}, {0}};
-static const struct api_reply events_reply[] = {{200, "Event", "text/event-stream", "Its events."},
-                                                {0}};
+static const struct api_reply artifacts_reply[] = {{200, "ArtifactList", NULL, "All of them."},
+                                                   {0}};
+static const struct api_reply events_reply[] = {
+    {200, "Event", "text/event-stream", "Its events."},
+    {204, NULL, NULL, "It has ended, and Last-Event-ID names its last event."},
+    {0}};
 static const int not_found[] = {404, 0}, not_yet[] = {404, 409, 0};
 
 /* clang-format off */
@@ -133,6 +147,11 @@ static const struct api_route rows[] = {
     {.method = METHOD_GET, .pattern = "/executions/{id}/result", .scope = SCOPE_SESSIONS_READ, .handler = on_result,
      .id = "getExecutionResult", .tag = "executions", .summary = "What came of it",
      .help = "409 execution_not_ended as long as it runs or waits.", .replies = reply, .errors = not_yet},
+    {.method = METHOD_GET, .pattern = "/executions/{id}/artifacts", .scope = SCOPE_SESSIONS_READ, .handler = on_artifacts,
+     .id = "listArtifacts", .tag = "executions", .summary = "What it made",
+     .help = "Files that it created or changed, as it left them. They are kept for a while after the session has "
+             "ended, and download_url, which is new each time, fetches one without a token.",
+     .replies = artifacts_reply, .errors = not_found},
     {.method = METHOD_GET, .pattern = "/executions/{id}/events", .scope = SCOPE_SESSIONS_READ, .handler = on_events,
      .id = "streamExecution", .tag = "executions", .summary = "What it says, as it comes",
      .help = "started, stdout, stderr, result, artifact, and one ended with the whole execution. Last-Event-ID goes "

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/macros.h"
 #include "base/strbuf.h"
+#include "blob/blob.h"
 #include "core/node.h"
 #include "core/tier.h"
 
@@ -75,7 +76,18 @@ static void look_at_database(const struct api *api, bool is_operator, struct fin
         find(out, CONDITION_DEGRADED, "too much waits to be written down", NULL);
 }
 
-static void look_at_storage(const struct api *api, bool is_operator, struct finding *out)
+static void look_at_blobs(const struct api *api, bool is_operator, struct finding *out)
+{
+    struct blob_health health;
+    if (!api->blob)
+        return;
+    blob_get_health(api->blob, &health);
+    if (health.is_failing)
+        find(out, CONDITION_FAILING, "artifacts and workspaces cannot be kept or read",
+             is_operator ? health.why : NULL);
+}
+
+static void look_at_disk(const struct api *api, bool is_operator, struct finding *out)
 {
     struct statvfs disk;
     scoped_fd int fd = api->data_dir ? open(api->data_dir, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
@@ -89,6 +101,14 @@ static void look_at_storage(const struct api *api, bool is_operator, struct find
     else if ((uint64_t)disk.f_bavail * disk.f_frsize < DISK_LOW_BYTES)
         find(out, CONDITION_DEGRADED, "the disk is nearly full",
              is_operator ? api->data_dir : NULL);
+}
+
+/* A disk that is low is no worse than blobs that cannot be kept. */
+static void look_at_storage(const struct api *api, bool is_operator, struct finding *out)
+{
+    look_at_disk(api, is_operator, out);
+    if (out->state != CONDITION_FAILING)
+        look_at_blobs(api, is_operator, out);
 }
 
 static void look_at_runtime(const struct api *api, bool is_operator, struct finding *out)

@@ -48,11 +48,11 @@ static const int errors[] = {404, 409, 413, 0};
 
 /* clang-format off */
 #define EXECUTION_ROW(word, op, text) \
-    .method = METHOD_POST, .pattern = "/internal/executions/{id}/" word, .scope = SCOPE_INTERNAL, .id = op, \
-    .tag = "internal", .summary = text, .replies = execution_reply, .errors = errors
+    .method = METHOD_POST, .pattern = "/internal/executions/{id}/" word, .scope = SCOPE_INTERNAL, .id = (op), \
+    .tag = "internal", .summary = (text), .replies = execution_reply, .errors = errors
 #define SESSION_ROW(word, op, text) \
-    .method = METHOD_POST, .pattern = "/internal/sessions/{id}/" word, .scope = SCOPE_INTERNAL, .id = op, \
-    .tag = "internal", .summary = text, .replies = session_reply, .errors = errors
+    .method = METHOD_POST, .pattern = "/internal/sessions/{id}/" word, .scope = SCOPE_INTERNAL, .id = (op), \
+    .tag = "internal", .summary = (text), .replies = session_reply, .errors = errors
 
 static const struct api_route rows[] = {
     {EXECUTION_ROW("status", "reportRunning", "An executor has begun"), .handler = on_running,

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "api/auth.h"
+#include "api/page.h"
 #include "api/routes.h"
 #include "base/clock.h"
 #include "base/macros.h"
@@ -39,11 +40,6 @@ struct key_wish {
     struct quota_wish quota;
     int64_t rate_per_minute;
     uint64_t expires_ms;
-};
-
-struct list_wish {
-    char *cursor;
-    int64_t limit;
 };
 
 /* People read it in lists and logs: one line of text. */
@@ -96,16 +92,6 @@ static const struct param key_rows[] = {
 };
 #undef AT
 static const struct param_table key_table = PARAM_TABLE(struct key_wish, "CreateKey", key_rows);
-
-#define AT(field) offsetof(struct list_wish, field)
-static const struct param list_rows[] = {
-    {.name = "limit", .type = PARAM_INTEGER, .offset = AT(limit), .min = 1, .max = STORE_PAGE_MAX, .preset = "50",
-     .help = "How many at most."},
-    {.name = "cursor", .type = PARAM_STRING, .offset = AT(cursor), .max_len = 256,
-     .help = "next_cursor of the page before."},
-};
-#undef AT
-static const struct param_table list_table = PARAM_TABLE(struct list_wish, "ListKeys", list_rows);
 /* clang-format on */
 
 /* --- what it tells ---------------------------------------------------------------------------- */
@@ -281,16 +267,13 @@ static void on_listed(void *ctx, const struct store_answer *answer)
     json_t *list = json_array();
     for (size_t i = 0; i < answer->count; i++)
         json_array_append_new(list, key_json(&answer->keys[i]));
-    api_answer(call, 200,
-               json_pack("{s:o, s:o}", "keys", list, "next_cursor",
-                         json_text_or_null(answer->next_cursor)));
+    api_answer(call, 200, page_json("keys", list, answer->next_cursor));
 }
 
 static void on_list(struct api_call *call)
 {
-    const struct list_wish *wish = api_query(call);
-    const struct store_filter filter = {.cursor = wish ? wish->cursor : NULL,
-                                        .limit = wish ? (uint64_t)wish->limit : 0};
+    const struct page *page = api_query(call);
+    const struct store_filter filter = {.cursor = page->cursor, .limit = (uint64_t)page->limit};
     store_list_keys(api_of(call)->store, &filter, on_listed, call);
 }
 
@@ -368,7 +351,7 @@ static const struct api_route rows[] = {
      .help = "Its text is shown this once. A repeated request with the same Idempotency-Key is answered with the same "
              "key, whose text is null: when the first answer was lost, revoke that key and make another.",
      .replies = created_reply, .errors = on_create_errors},
-    {.method = METHOD_GET, .pattern = "/keys", .scope = SCOPE_KEYS_ADMIN, .query = &list_table, .handler = on_list,
+    {.method = METHOD_GET, .pattern = "/keys", .scope = SCOPE_KEYS_ADMIN, .query = &page_table, .handler = on_list,
      .id = "listKeys", .tag = "keys", .summary = "List keys", .help = "The revoked ones, too.", .replies = list_reply},
     {.method = METHOD_GET, .pattern = "/keys/{id}", .scope = SCOPE_KEYS_ADMIN, .handler = on_get,
      .id = "getKey", .tag = "keys", .summary = "Read a key", .replies = key_reply, .errors = not_found},

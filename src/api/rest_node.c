@@ -4,7 +4,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "api/page.h"
 #include "api/routes.h"
+#include "api/runner_json.h"
 #include "base/clock.h"
 #include "base/macros.h"
 #include "base/memory.h"
@@ -103,37 +105,10 @@ static void on_nodes(struct api_call *call)
 
 /* --- runners ---------------------------------------------------------------------------------- */
 
-static json_t *words_json(const struct runner_words *words)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < words->count; i++)
-        json_array_append_new(list, json_text(words->items[i], strlen(words->items[i])));
-    return list;
-}
-
-/* Runner:
- *   language      string
- *   version       string|null, of its interpreter
- *   image         string
- *   aliases       [string]: other names of the language
- *   extensions    [string]: of its files
- *   has_sessions  boolean: else it is for single runs only */
-static json_t *runner_json(const struct api *api, const struct runner *r)
-{
-    return json_pack("{s:s, s:o, s:s, s:o, s:o, s:b}", "language", r->language, "version",
-                     json_text_or_null(r->version), "image", r->image, "aliases",
-                     words_json(&r->aliases), "extensions", words_json(&r->extensions),
-                     "has_sessions", catalog_has_sessions(api->catalog, r));
-}
-
-/* RunnerList: {"runners": [Runner]} */
+/* RunnerList */
 static void on_runners(struct api_call *call)
 {
-    const struct runner_list *list = catalog_runners(api_of(call)->catalog);
-    json_t *runners = json_array();
-    for (size_t i = 0; i < list->count; i++)
-        json_array_append_new(runners, runner_json(api_of(call), &list->items[i]));
-    api_answer(call, 200, json_pack("{s:o}", "runners", runners));
+    api_answer(call, 200, runner_json_list(api_of(call)->catalog));
 }
 
 /* --- containers ------------------------------------------------------------------------------- */
@@ -169,26 +144,18 @@ static json_t *container_json(const struct api *api, const struct plane_session_
                      limits_json(v->limits), "usage");
 }
 
-struct list_wish {
-    char *cursor; /* NULL: the first page */
-    int64_t limit;
-};
-
 static bool is_container_id(const char *text)
 {
     return id_is_valid(ID_SESSION, text);
 }
 
 /* clang-format off */
-#define AT(field) offsetof(struct list_wish, field)
 static const struct param list_rows[] = {
-    {.name = "limit", .type = PARAM_INTEGER, .offset = AT(limit), .min = 1, .max = STORE_PAGE_MAX, .preset = "50",
-     .help = "How many at most."},
-    {.name = "cursor", .type = PARAM_STRING, .offset = AT(cursor), .max_len = ID_BYTES, .check = is_container_id,
-     .help = "next_cursor of the page before."},
+    PAGE_LIMIT_ROW(struct page),
+    {.name = "cursor", .type = PARAM_STRING, .offset = offsetof(struct page, cursor), .max_len = ID_BYTES, .check = is_container_id,
+     .help = PAGE_CURSOR_HELP},
 };
-#undef AT
-static const struct param_table list_table = PARAM_TABLE(struct list_wish, "ListContainers", list_rows);
+static const struct param_table list_table = PARAM_TABLE(struct page, "ListContainers", list_rows);
 /* clang-format on */
 
 static int compare_ids(const void *a, const void *b)
@@ -222,19 +189,17 @@ static const char **list_ids(const struct plane *plane, const char *after, size_
 static void on_containers(struct api_call *call)
 {
     const struct api *api = api_of(call);
-    const struct list_wish *wish = api_query(call);
+    const struct page *asked = api_query(call);
     struct plane_session_view view;
     size_t count;
-    scoped_free const char **ids = list_ids(api->plane, wish->cursor, &count);
-    size_t page = MIN(count, (size_t)wish->limit);
+    scoped_free const char **ids = list_ids(api->plane, asked->cursor, &count);
+    size_t page = MIN(count, (size_t)asked->limit);
     json_t *containers = json_array();
     for (size_t i = 0; i < page; i++) {
         if (plane_find_view(api->plane, ids[i], &view))
             json_array_append_new(containers, container_json(api, &view));
     }
-    api_answer(call, 200,
-               json_pack("{s:o, s:o}", "containers", containers, "next_cursor",
-                         json_text_or_null(page < count ? ids[page - 1] : NULL)));
+    api_answer(call, 200, page_json("containers", containers, page < count ? ids[page - 1] : NULL));
 }
 
 /* False: there is none, and the call was answered. */

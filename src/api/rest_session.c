@@ -1,7 +1,7 @@
 /* rest_session.c - /sessions: to create, list, read, end, reset, interrupt and extend them */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/page.h"
 #include "api/routes.h"
-
 #include "base/macros.h"
 
 #define BODY_MAX (256 * KIB)
@@ -32,10 +32,8 @@ static const struct param list_rows[] = {
     {.name = "metadata", .type = PARAM_STRING, .offset = AT(metadata), .max_len = 1024, .example = "\"user=ada\"",
      .help = "Only those with this note, as key=value."},
     {.name = "live", .type = PARAM_BOOLEAN, .offset = AT(is_live), .help = "Only those that have not ended."},
-    {.name = "limit", .type = PARAM_INTEGER, .offset = AT(limit), .min = 1, .max = STORE_PAGE_MAX, .preset = "50",
-     .help = "How many at most."},
-    {.name = "cursor", .type = PARAM_STRING, .offset = AT(cursor), .max_len = 256,
-     .help = "next_cursor of the page before."},
+    PAGE_LIMIT_ROW(struct plane_filter),
+    PAGE_CURSOR_ROW(struct plane_filter),
 };
 #undef AT
 static const struct param_table list_table = PARAM_TABLE(struct plane_filter, "ListSessions", list_rows);
@@ -106,7 +104,7 @@ static const struct api_reply created_reply[] = {{201, "Session", NULL, "It is r
 static const struct api_reply list_reply[] = {
     {200, "SessionList", NULL, "A page of them, newest first."}, {0}};
 static const int not_found[] = {404, 0}, not_now[] = {404, 409, 0},
-                 on_create_errors[] = {404, 409, 413, 422, 507, 0};
+                 on_create_errors[] = {404, 409, 413, 507, 0};
 
 /* clang-format off */
 static const struct api_route rows[] = {

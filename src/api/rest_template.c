@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "api/page.h"
 #include "api/routes.h"
 #include "base/macros.h"
 #include "base/parse.h"
@@ -14,23 +15,6 @@
 
 #define BODY_MAX   (256 * KIB)
 #define ETAG_BYTES 32
-
-struct list_wish {
-    int64_t limit;
-    char *cursor;
-};
-
-/* clang-format off */
-#define AT(field) offsetof(struct list_wish, field)
-static const struct param list_rows[] = {
-    {.name = "limit", .type = PARAM_INTEGER, .offset = AT(limit), .min = 1, .max = STORE_PAGE_MAX, .preset = "50",
-     .help = "How many at most."},
-    {.name = "cursor", .type = PARAM_STRING, .offset = AT(cursor), .max_len = 256,
-     .help = "next_cursor of the page before."},
-};
-#undef AT
-static const struct param_table list_table = PARAM_TABLE(struct list_wish, "ListTemplates", list_rows);
-/* clang-format on */
 
 /* --- versions --------------------------------------------------------------------------------- */
 
@@ -55,14 +39,18 @@ static int wanted_version(const struct api_call *call, uint64_t *version, struct
     const char *header = http_header(api_request(call), "if-match");
     if (!header)
         return 0;
-    if (!read_etag(header, &in_header))
-        return error_set(err, ERROR_INVALID,
-                         "If-Match: expected a version in quotes as ETag has it, or *, not '%.40s'",
-                         header);
-    if (*version && in_header && *version != in_header)
-        return error_set(err, ERROR_INVALID,
-                         "If-Match: %" PRIu64 " is not the version %" PRIu64 " of the body",
-                         in_header, *version);
+    if (!read_etag(header, &in_header)) {
+        error_set(err, ERROR_INVALID,
+                  "If-Match: expected a version in quotes as ETag has it, or *, not '%.40s'",
+                  header);
+        return error_word(err, API_BAD_HEADER);
+    }
+    if (*version && in_header && *version != in_header) {
+        error_set(err, ERROR_INVALID,
+                  "If-Match: %" PRIu64 " is not the version %" PRIu64 " of the body", in_header,
+                  *version);
+        return error_word(err, API_BAD_HEADER);
+    }
     *version = in_header ? in_header : *version;
     return 0;
 }
@@ -104,8 +92,8 @@ static void answer_removed(void *ctx, json_t *document, const struct error *err)
 
 static void on_list(struct api_call *call)
 {
-    const struct list_wish *wish = api_query(call);
-    shelf_list(api_of(call)->shelf, wish->cursor, (uint64_t)wish->limit, answer_found, call);
+    const struct page *page = api_query(call);
+    shelf_list(api_of(call)->shelf, page->cursor, (uint64_t)page->limit, answer_found, call);
 }
 
 static void on_get(struct api_call *call)
@@ -168,7 +156,7 @@ static const int not_found[] = {404, 0}, on_create_errors[] = {409, 413, 0},
 
 /* clang-format off */
 static const struct api_route rows[] = {
-    {.method = METHOD_GET, .pattern = "/templates", .scope = SCOPE_SESSIONS_READ, .query = &list_table,
+    {.method = METHOD_GET, .pattern = "/templates", .scope = SCOPE_SESSIONS_READ, .query = &page_table,
      .handler = on_list, .id = "listTemplates", .tag = "templates", .summary = "List templates",
      .replies = list_reply},
     {.method = METHOD_POST, .pattern = "/templates", .scope = SCOPE_TEMPLATES_WRITE, .flags = API_CREATES,

@@ -126,7 +126,7 @@ static void on_revoked(void *ctx)
     struct link *l = ctx;
     if (l->terminal)
         terminal_close(take_ptr(&l->terminal));
-    websocket_close(l->ws, WEBSOCKET_POLICY, "the key has been revoked");
+    websocket_close(l->ws, WEBSOCKET_POLICY, "the key has been revoked, or has expired");
 }
 
 static void on_gone(void *ctx)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/macros.h"
+#include "core/errand.h"
 #include "core/journal.h"
 #include "core/scope.h"
 #include "core/template.h"
@@ -30,12 +31,10 @@ static const char *reason_kind(size_t i)
     return i < REASON_INFRASTRUCTURE ? reason_kind_name((enum reason_kind)(i + 1)) : NULL;
 }
 
-#define EVENT_MISSED "missed"
 static const char *event_name(size_t i)
 {
-    if (i == JOURNAL_KINDS)
-        return EVENT_MISSED;
-    return i < JOURNAL_KINDS ? journal_kind_name((enum journal_kind)i) : NULL;
+    static const char *const others[] = {"missed", "heartbeat", NULL}; /* that are in no journal */
+    return i < JOURNAL_KINDS ? journal_kind_name((enum journal_kind)i) : others[i - JOURNAL_KINDS];
 }
 
 /* What a key can have: the internal scope is the last one, and only the internal token's. */
@@ -88,6 +87,11 @@ static const char *stream_name(size_t i)
     return words[i];
 }
 
+static const char *file_kind(size_t i)
+{
+    return i <= ERRAND_SPECIAL ? errand_kind_name((enum errand_kind)i) : NULL;
+}
+
 static const char *network_policy(size_t i)
 {
     return network_table.rows[0].choices[i];
@@ -115,7 +119,10 @@ static const struct shape_field session_fields[] = {
     {"template", SHAPE_TEXT, .help = "The name of the template that it was made from.", .example = "\"python\""},
     {"language", SHAPE_TEXT, .example = "\"python\""},
     {"resources", SHAPE_OBJECT, .of = "SessionResources"},
+    {"requirements", SHAPE_TEXT, SHAPE_LIST, .help = "Packages that its sandbox has, those of its template included.",
+     .example = "[\"humanize\"]"},
     {"network", SHAPE_OBJECT, .of = "SessionNetwork"},
+    {"secrets", SHAPE_OBJECT, SHAPE_LIST | SHAPE_OPTIONAL, .of = "SessionSecret", .help = "Those that it has placeholders of."},
     {"env", SHAPE_TEXT, SHAPE_MAP, .help = "Variables of every execution in it."},
     {"idle_timeout", SHAPE_NUMBER, SHAPE_NULL, .help = "Seconds after which it ends when nobody uses it."},
     {"timings", SHAPE_OBJECT, SHAPE_NULL, .of = "SessionTimings"},
@@ -135,6 +142,11 @@ static const struct shape_field session_resources_fields[] = {
 };
 static const struct shape_field session_network_fields[] = {
     {"policy", SHAPE_WORD, .words = network_policy},
+    {"allow", SHAPE_TEXT, SHAPE_LIST | SHAPE_OPTIONAL, .help = "The hosts that the policy allow names."},
+};
+static const struct shape_field session_secret_fields[] = {
+    {"name", SHAPE_TEXT, .help = "The variable that has the placeholder.", .example = "\"API_TOKEN\""},
+    {"hosts", SHAPE_TEXT, SHAPE_LIST, .help = "Where the value goes.", .example = "[\"api.example.com\"]"},
 };
 static const struct shape_field session_timings_fields[] = {
     {"create_ms", SHAPE_NUMBER, .help = "From the request to a session that is ready."},
@@ -172,12 +184,15 @@ static const struct shape_field execution_fields[] = {
     EXECUTION_TIMES,
     {"files", SHAPE_OBJECT, SHAPE_OPTIONAL | SHAPE_LIST, .of = "OutputFile",
      .help = "Of one without a session: its artifacts with what is in them."},
+    {"requirements", SHAPE_TEXT, SHAPE_OPTIONAL | SHAPE_LIST, .help = "Of one without a session: the packages that it had."},
 };
 static const struct shape_field output_file_fields[] = {
     {"path", SHAPE_TEXT, .help = "Relative to the workspace."},
     {"size", SHAPE_COUNT},
     {"content", SHAPE_TEXT, SHAPE_OPTIONAL, .help = "Its text..."},
-    {"content_base64", SHAPE_TEXT, SHAPE_OPTIONAL, .help = "...or its bytes; neither: it is too large to be sent along."},
+    {"content_base64", SHAPE_TEXT, SHAPE_OPTIONAL, .help = "...or its bytes..."},
+    {"download_url", SHAPE_TEXT, SHAPE_OPTIONAL | SHAPE_NULL,
+     .help = "...or, when it is too large to be sent along, a signed address; nothing of these: it is not kept."},
 };
 static const struct shape_field execution_status_fields[] = {
     EXECUTION_HEAD,
@@ -227,9 +242,25 @@ static const struct shape_field artifact_fields[] = {
     {"path", SHAPE_TEXT, .help = "Relative to the workspace.", .example = "\"out.png\""},
     {"size", SHAPE_COUNT},
     {"mime_type", SHAPE_TEXT, .example = "\"image/png\""},
-    {"sha256", SHAPE_TEXT, SHAPE_NULL, .of = "^[0-9a-f]{64}$", .help = "null: it could not be read."},
+    {"sha256", SHAPE_TEXT, SHAPE_NULL, .of = "^[0-9a-f]{64}$", .help = "null: it could not be read, or is too large to be read before the answer; then it is there later."},
     {"modified_at", SHAPE_TIME, SHAPE_NULL},
-    {"download_url", SHAPE_TEXT, SHAPE_NULL},
+    {"download_url", SHAPE_TEXT, SHAPE_NULL,
+     .help = "A signed address that needs no token and expires; null: its bytes are not kept, or not any more."},
+};
+static const struct shape_field signed_file_fields[] = {
+    {"path", SHAPE_TEXT},
+    {"url", SHAPE_TEXT, .help = "It is the permission: who has it can read the file."},
+    {"expires_at", SHAPE_TIME},
+};
+static const struct shape_field upload_fields[] = {
+    {"id", SHAPE_ID, .id = ID_UPLOAD},
+    {"method", SHAPE_TEXT, .help = "PUT"},
+    {"url", SHAPE_TEXT, .help = "It is the permission: who has it can write this one object."},
+    {"expires_at", SHAPE_TIME},
+};
+static const struct shape_field artifact_list_fields[] = {
+    {"artifacts", SHAPE_OBJECT, SHAPE_LIST, .of = "Artifact"},
+    {"truncated", SHAPE_BOOLEAN, .help = "There were more than are kept."},
 };
 static const struct shape_field usage_fields[] = {
     {"cpu_ms", SHAPE_NUMBER},
@@ -246,6 +277,7 @@ static const struct shape_field template_fields[] = {
     {"resources", SHAPE_OBJECT, .of = "TemplateResources"},
     {"env", SHAPE_TEXT, SHAPE_MAP, .help = "Variables of every program in it."},
     {"preload", SHAPE_TEXT, SHAPE_LIST, .help = "Modules that are imported before a session is given out."},
+    {"requirements", SHAPE_TEXT, SHAPE_LIST, .help = "Packages that its sandboxes have."},
     {"network", SHAPE_OBJECT, .of = "SessionNetwork"},
     {"pool", SHAPE_OBJECT, .of = "TemplatePool"},
     {"timeout", SHAPE_NUMBER, SHAPE_NULL, .help = "Seconds, of an execution that has no other."},
@@ -354,6 +386,11 @@ static const struct shape_field runner_fields[] = {
     {"aliases", SHAPE_TEXT, SHAPE_LIST, .help = "Other names of the language."},
     {"extensions", SHAPE_TEXT, SHAPE_LIST, .help = "Of its files."},
     {"has_sessions", SHAPE_BOOLEAN, .help = "Else it is for single runs only."},
+    {"packages", SHAPE_OBJECT, SHAPE_LIST, .of = "Package", .help = "That its image brings along; `requirements` asks for others."},
+};
+static const struct shape_field package_fields[] = {
+    {"name", SHAPE_TEXT, .example = "\"numpy\""},
+    {"version", SHAPE_TEXT, .example = "\"1.24.2\""},
 };
 static const struct shape_field runner_list_fields[] = {
     {"runners", SHAPE_OBJECT, SHAPE_LIST, .of = "Runner"},
@@ -437,14 +474,45 @@ static const struct shape_field variable_list_fields[] = {
 static const struct shape_field event_fields[] = {
     {"id", SHAPE_TEXT, SHAPE_OPTIONAL, .of = "^[0-9]+$", .help = "For Last-Event-ID."},
     {"event", SHAPE_WORD, .words = event_name},
-    {"data", SHAPE_INNER, .of = "StartedEvent|OutputEvent|Result|Artifact|Execution|MissedEvent",
+    {"data", SHAPE_INNER, .of = "StartedEvent|OutputEvent|Result|Artifact|Execution|MissedEvent|HeartbeatEvent",
      .help = "JSON, by the kind of event: stdout and stderr have an OutputEvent, result a Result, artifact an Artifact, "
-             "started a StartedEvent, ended the whole Execution, missed a MissedEvent."},
+             "started a StartedEvent, ended the whole Execution, missed a MissedEvent, heartbeat (after 15 s of silence) a HeartbeatEvent."},
 };
 static const struct shape_field started_event_fields[] = {
     {"id", SHAPE_ID, .id = ID_EXECUTION},
     {"session_id", SHAPE_ID, SHAPE_NULL, .id = ID_SESSION},
     {"language", SHAPE_TEXT},
+};
+static const struct shape_field file_fields[] = {
+    {"path", SHAPE_TEXT, .help = "In the workspace; bytes that are no UTF-8 are U+FFFD."},
+    {"name", SHAPE_TEXT, .help = "The last part of it."},
+    {"kind", SHAPE_WORD, .words = file_kind},
+    {"size", SHAPE_COUNT, .help = "In bytes."},
+    {"mode", SHAPE_TEXT, .of = "^[0-7]{4}$", .help = "Its permissions, in octal."},
+    {"mime_type", SHAPE_TEXT, SHAPE_NULL, .help = "By its name; null for what is no file."},
+    {"modified_at", SHAPE_TIME},
+    {"etag", SHAPE_TEXT, SHAPE_NULL, .help = "Another one after each change; null for what is no file."},
+    {"url", SHAPE_TEXT, SHAPE_NULL, .help = "Where it is; null when its name can be in no address."},
+};
+static const struct shape_field file_list_fields[] = {
+    {"directory", SHAPE_TEXT, .help = "Empty: the workspace itself."},
+    {"files", SHAPE_OBJECT, SHAPE_LIST, .of = "File"},
+    CURSOR,
+};
+static const struct shape_field file_upload_fields[] = {
+    {"files", SHAPE_OBJECT, SHAPE_LIST, .of = "File", .help = "In the order of the form."},
+};
+static const struct shape_field workspace_fields[] = {
+    {"session_id", SHAPE_ID, .id = ID_SESSION, .help = "Of the session that it was saved from."},
+    {"bytes", SHAPE_COUNT, .help = "Of its files and their names, before they are compressed."},
+    {"chunks", SHAPE_COUNT, .help = "That it is kept in."},
+    {"new_chunks", SHAPE_COUNT, SHAPE_OPTIONAL,
+     .help = "Of a save: that had to be written, since they differ from the last one."},
+    {"saved_at", SHAPE_TIME},
+};
+static const struct shape_field workspace_list_fields[] = {
+    {"workspaces", SHAPE_OBJECT, SHAPE_LIST, .of = "Workspace"},
+    CURSOR,
 };
 /* Described by its own specification, not here. */
 static const struct shape_field openapi_fields[] = {
@@ -462,6 +530,9 @@ static const struct shape_field output_event_fields[] = {
 static const struct shape_field missed_event_fields[] = {
     {"events", SHAPE_COUNT, .help = "So many were dropped before they could be sent."},
 };
+static const struct shape_field heartbeat_event_fields[] = {
+    {"at", SHAPE_TIME},
+};
 /* clang-format on */
 
 /* --- the list --------------------------------------------------------------------------------- */
@@ -474,6 +545,7 @@ static const struct shape_field missed_event_fields[] = {
 const struct shape schemas[] = {
     SHAPE("Session", "A sandbox that lives on from one execution to the next.", session_fields),
     SHAPE("SessionResources", "What its sandbox may use.", session_resources_fields),
+    SHAPE("SessionSecret", "A secret of a session, without its value.", session_secret_fields),
     SHAPE("SessionNetwork", "What its sandbox may reach.", session_network_fields),
     SHAPE("SessionTimings", "How long it took to make it.", session_timings_fields),
     SHAPE("SessionList", "A page of sessions, newest first.", session_list_fields),
@@ -489,6 +561,9 @@ const struct shape schemas[] = {
     SHAPE("Result", "A value or a figure that the code has shown.", result_fields),
     SHAPE("Exception", "What the code raised, in its own words.", exception_fields),
     SHAPE("Artifact", "A file that the execution made or changed.", artifact_fields),
+    SHAPE("SignedFile", "A signed address of a file.", signed_file_fields),
+    SHAPE("Upload", "An address to upload a file to.", upload_fields),
+    SHAPE("ArtifactList", "What an execution made.", artifact_list_fields),
     SHAPE("Usage", "What it used, as the host saw it.", usage_fields),
     SHAPE("Template", "A named recipe for sandboxes.", template_fields),
     SHAPE("TemplateResources", "What each sandbox may use.", template_resources_fields),
@@ -499,6 +574,11 @@ const struct shape schemas[] = {
     SHAPE("Variable", "The value of a variable, as the interpreter tells it.", variable_fields),
     SHAPE("VariableSummary", "A variable in a list.", variable_summary_fields),
     SHAPE("VariableList", "The variables of an interpreter.", variable_list_fields),
+    SHAPE("File", "What a name in the workspace stands for.", file_fields),
+    SHAPE("FileList", "A page of a directory.", file_list_fields),
+    SHAPE("Workspace", "The files of a session at rest.", workspace_fields),
+    SHAPE("WorkspaceList", "A page of them, newest first.", workspace_list_fields),
+    SHAPE("FileUpload", "The files that a form brought.", file_upload_fields),
     SHAPE("Key", "An API key, without its text.", key_fields),
     SHAPE("NewKey", "An API key with its text.", new_key_fields),
     SHAPE("KeyQuota", "What its live sessions may take together.", quota_fields),
@@ -513,6 +593,7 @@ const struct shape schemas[] = {
     SHAPE("NodeList", NULL, node_list_fields),
     SHAPE("Runner", "A language that code can be run in.", runner_fields),
     SHAPE("RunnerList", NULL, runner_list_fields),
+    SHAPE("Package", NULL, package_fields),
     SHAPE("Container", "What an operator sees of a live session.", container_fields),
     SHAPE("ContainerLimits", NULL, container_limits_fields),
     SHAPE("ContainerUsage", NULL, container_usage_fields),
@@ -524,6 +605,7 @@ const struct shape schemas[] = {
     SHAPE("StartedEvent", NULL, started_event_fields),
     SHAPE("OutputEvent", NULL, output_event_fields),
     SHAPE("MissedEvent", NULL, missed_event_fields),
+    SHAPE("HeartbeatEvent", NULL, heartbeat_event_fields),
     SHAPE("OpenApi", "This document.", openapi_fields),
     SHAPE(SCHEMA_ERROR, "Every failure has this shape.", error_fields),
     SHAPE("ErrorDetail", NULL, error_detail_fields),

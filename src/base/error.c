@@ -1,5 +1,6 @@
 /* error.c - filling struct error; safe after fork and out of memory, since nothing is allocated */
 /* SPDX-License-Identifier: Apache-2.0 */
+#define ERROR_IMPLEMENTATION
 #include "base/error.h"
 
 #include <ctype.h>
@@ -20,6 +21,11 @@ const struct error_info *error_info(enum error_code code)
 {
     BUG_ON((unsigned)code >= ERROR_CODE_COUNT);
     return &infos[code];
+}
+
+bool error_passes(const struct error *err)
+{
+    return err->code == ERROR_UNAVAILABLE || err->code == ERROR_NO_SPACE;
 }
 
 void bug_abort(const char *file, int line, const char *condition)

@@ -19,7 +19,8 @@
     X(LIMIT,        429,  -32029,  75,   true,  "limit")                                           \
     X(UNAVAILABLE,  503,  -32053,  69,   true,  "unavailable")                                     \
     X(ISOLATION,    503,  -32054,  71,   false, "isolation")                                       \
-    X(TIMEOUT,      504,  -32055,  75,   true,  "timeout")
+    X(TIMEOUT,      504,  -32055,  75,   true,  "timeout")                                         \
+    X(NO_SPACE,     507,  -32057,  69,   true,  "storage_full")
 /* clang-format on */
 
 enum error_code {
@@ -48,9 +49,26 @@ struct error_info {
 
 const struct error_info *error_info(enum error_code code);
 
+/* Nobody has done anything wrong: the same may well work later, and some of it may be done. */
+bool error_passes(const struct error *err);
+
 /* All of these return -1, so that a check is two lines. */
 int error_set(struct error *err, enum error_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 int error_sys(struct error *err, const char *fmt, ...) PRINTF_LIKE(2, 3);  /* adds errno's words */
 int error_wrap(struct error *err, const char *fmt, ...) PRINTF_LIKE(2, 3); /* "context: cause" */
 int error_word(struct error *err, const char *word);
 int error_hint(struct error *err, const char *fmt, ...) PRINTF_LIKE(2, 3); /* keeps the message */
+
+#if defined(__clang_analyzer__) &&                                                                 \
+    !defined(ERROR_IMPLEMENTATION) /* which sees one file at a time */
+static inline int error_is_minus_one(int answer)
+{
+    (void)answer;
+    return -1;
+}
+#define error_set(...)  error_is_minus_one(error_set(__VA_ARGS__))
+#define error_sys(...)  error_is_minus_one(error_sys(__VA_ARGS__))
+#define error_wrap(...) error_is_minus_one(error_wrap(__VA_ARGS__))
+#define error_word(...) error_is_minus_one(error_word(__VA_ARGS__))
+#define error_hint(...) error_is_minus_one(error_hint(__VA_ARGS__))
+#endif

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/memory.h"
@@ -43,6 +44,17 @@ ssize_t fd_read_full(int fd, void *data, size_t len)
         have += (size_t)n;
     }
     return (ssize_t)have;
+}
+
+int fd_open_regular(const char *path, struct error *err)
+{
+    struct stat st;
+    scoped_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return error_sys(err, "open '%s'", path);
+    if (!S_ISREG(st.st_mode))
+        return error_set(err, ERROR_INVALID, "'%s' is not a regular file", path);
+    return take_fd(&fd);
 }
 
 int fd_read_text(int fd, char **out, size_t max_bytes, struct error *err)

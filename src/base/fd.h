@@ -23,6 +23,10 @@ MUST_CHECK int fd_read_text(int fd, char **out, size_t max_bytes, struct error *
 MUST_CHECK int fd_make_file(int *out, const char *name, const void *data, size_t len,
                             struct error *err);
 
+/* Opens a file of the user's to read it; what is none is ERROR_INVALID, and a FIFO is not waited
+ * for. Answers the fd, or -1. */
+MUST_CHECK int fd_open_regular(const char *path, struct error *err);
+
 /* One datagram with fds. `count` <= FD_PASS_MAX; the fds stay the caller's. 0, or -1 with errno. */
 int fd_send(int sock, const void *data, size_t len, const int *fds, size_t count);
 

@@ -15,6 +15,7 @@ static const char alphabet[] = ID_ALPHABET;
 static const char *const prefixes[ID_KIND_COUNT] = {
     [ID_SESSION] = "ses_", [ID_EXECUTION] = "exe_",  [ID_TEMPLATE] = "tpl_",
     [ID_REQUEST] = "req_", [ID_CHECKPOINT] = "chk_", [ID_KEY] = "key_",
+    [ID_UPLOAD] = "upl_",
 };
 
 int id_random(char *out, size_t count, struct error *err)

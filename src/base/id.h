@@ -17,6 +17,7 @@ enum id_kind {
     ID_REQUEST,
     ID_CHECKPOINT,
     ID_KEY,
+    ID_UPLOAD,
     ID_KIND_COUNT
 };
 

@@ -85,7 +85,7 @@ static void grow(struct map *map)
 {
     struct map bigger = {.bucket_count = map->bucket_count ? 2 * map->bucket_count : FIRST_BUCKETS,
                          .count = map->count};
-    bigger.buckets = xcalloc(bigger.bucket_count, sizeof(*bigger.buckets));
+    bigger.buckets = xcalloc(bigger.bucket_count, sizeof(struct map_node *));
     for (size_t i = 0; i < map->bucket_count; i++) {
         for (struct map_node *node = map->buckets[i], *next; node; node = next) {
             next = node->next;

@@ -31,11 +31,13 @@ void map_release(struct map *map); /* the table; it is empty by then, or nobody 
 /* In no order: from NULL to NULL. */
 struct map_node *map_next(const struct map *map, const struct map_node *node);
 
-/* for each node, which the body may remove: MAP_EACH (&map, node) { ... } */
+/* for each node, which the body may remove: MAP_EACH (&map, node) { ... }
+ * NOLINTBEGIN(bugprone-macro-parentheses): `node` is declared there */
 #define MAP_EACH(map, node)                                                                        \
     for (struct map_node *node = map_next((map), NULL),                                            \
                          *node##_after = node ? map_next((map), node) : NULL;                      \
          node; node = node##_after, node##_after = node ? map_next((map), node) : NULL)
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 /* struct session *s = MAP_OF(node, struct session, by_id) */
 #define MAP_OF(node, type, member) ((type *)(void *)((char *)(node)-offsetof(type, member)))

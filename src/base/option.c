@@ -77,18 +77,24 @@ void option_set_init(struct option_set *set, const struct option_row *rows, size
     set->origins = xcalloc(count, sizeof(*set->origins));
 }
 
+/* Numbers stay as they are: a preset, if there is one, takes their place. */
+static void forget(struct option_set *set, size_t row)
+{
+    free(set->origins[row].text);
+    set->origins[row] = (struct option_origin){0};
+    if (set->rows[row].type == OPTION_STRING) {
+        char **text = field_of(set, row);
+        free(*text);
+        *text = NULL;
+    } else if (set->rows[row].type == OPTION_LIST) {
+        list_clear(field_of(set, row));
+    }
+}
+
 void option_set_release(struct option_set *set)
 {
-    for (size_t i = 0; i < set->count; i++) {
-        free(set->origins[i].text);
-        if (set->rows[i].type == OPTION_STRING) {
-            char **text = field_of(set, i);
-            free(*text);
-            *text = NULL;
-        } else if (set->rows[i].type == OPTION_LIST) {
-            list_clear(field_of(set, i));
-        }
-    }
+    for (size_t i = 0; i < set->count; i++)
+        forget(set, i);
     free(set->origins);
     *set = (struct option_set){0};
 }
@@ -299,6 +305,16 @@ void option_apply_presets(struct option_set *set)
         if (set->rows[i].preset && set->origins[i].source == OPTION_SOURCE_NONE)
             BUG_ON(store(set, i, set->rows[i].preset, &origin, &err) < 0);
     }
+}
+
+void option_unset(struct option_set *set, const char *name)
+{
+    size_t row = 0;
+    while (row < set->count && strcmp(set->rows[row].name, name) != 0)
+        row++;
+    BUG_ON(row == set->count);
+    forget(set, row);
+    option_apply_presets(set);
 }
 
 struct file_reading {

@@ -97,6 +97,9 @@ MUST_CHECK int option_apply_file(struct option_set *set, const char *path, struc
 /* Fills what no other source did. A bad preset is a bug. */
 void option_apply_presets(struct option_set *set);
 
+/* Forgets what any source said of it; its preset holds. No such option is a bug. */
+void option_unset(struct option_set *set, const char *name);
+
 const char *option_origin(const struct option_set *set, size_t row); /* borrowed, never NULL */
 bool option_is_set(const struct option_set *set, size_t row);        /* by more than its preset */
 

@@ -11,7 +11,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
-#include "wire/spawn.h"
+#include "wire/meter.h"
 
 #define CGROUP_HIERARCHIES_MAX 5
 #define CGROUP_NAME_BYTES      64
@@ -44,6 +44,8 @@ struct cgroup {
 void cgroup_tree_open(struct cgroup_tree *tree, const char *parent_name, bool is_rootless);
 void cgroup_tree_close(struct cgroup_tree *tree);
 bool cgroup_tree_has(const struct cgroup_tree *tree, enum cgroup_controller controller);
+/* *out: what tells its parent from others; 0: it has none. */
+MUST_CHECK int cgroup_tree_number(const struct cgroup_tree *tree, uint64_t *out, struct error *err);
 
 /* *out is `tree` (whose fds it borrows) without the hierarchies that set no limit. */
 void cgroup_tree_trim(struct cgroup_tree *out, const struct cgroup_tree *tree);
@@ -91,6 +93,9 @@ void cgroup_entry_release(struct cgroup_entry *entry); /* twice is fine */
 /* In the child, which must have one thread: the version 1 part. 0, or -1 with errno. */
 MUST_CHECK int cgroup_enter(const struct cgroup_entry *entry);
 
+/* Where counters of its groups are read; the fds are the tree's. */
+struct meter cgroup_tree_meter(const struct cgroup_tree *tree);
+
 uint64_t cgroup_read_cpu_us(const struct cgroup *cg, const struct cgroup_tree *tree);
 void cgroup_read_stats(const struct cgroup *cg, const struct cgroup_tree *tree,
                        struct spawn_stats *stats);
@@ -115,3 +120,6 @@ void cgroup_kill(const struct cgroup *cg, const struct cgroup_tree *tree);
 
 /* Removes the group; false while something is still in it (then call again a little later). */
 bool cgroup_remove(const struct cgroup *cg, const struct cgroup_tree *tree);
+
+/* Removes what is there under this number, if nothing runs in it. */
+void cgroup_remove_empty(const struct cgroup_tree *tree, unsigned slot);

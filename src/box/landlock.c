@@ -67,7 +67,8 @@ int landlock_abi(void)
     return abi < 0 ? 0 : abi;
 }
 
-int landlock_apply(void)
+/* *rights: those that the rules may speak of. */
+static int make_ruleset(uint64_t *rights)
 {
     int abi = landlock_abi();
     if (abi == 0) {
@@ -80,16 +81,36 @@ int landlock_apply(void)
         attr.scoped = SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL;
         size = sizeof(attr);
     }
-    scoped_fd int ruleset = sys_landlock_create_ruleset(&attr, size, 0);
+    *rights = attr.fs;
+    return sys_landlock_create_ruleset(&attr, size, 0);
+}
+
+static int add_rule(int ruleset, int fd, uint64_t rights)
+{
+    struct landlock_path_beneath_attr rule = {.allowed_access = rights, .parent_fd = fd};
+    return fd < 0 ? -1 : sys_landlock_add_rule(ruleset, &rule);
+}
+
+int landlock_apply(void)
+{
+    uint64_t known;
+    scoped_fd int ruleset = make_ruleset(&known);
     if (ruleset < 0)
         return -1;
-
     for (size_t i = 0; i < ARRAY_LEN(places); i++) {
         scoped_fd int fd = open(places[i].path, O_PATH | O_CLOEXEC);
-        struct landlock_path_beneath_attr rule = {.allowed_access = places[i].rights & attr.fs,
-                                                  .parent_fd = fd};
-        if (fd < 0 || sys_landlock_add_rule(ruleset, &rule) < 0)
+        if (add_rule(ruleset, fd, places[i].rights & known) < 0)
             return -1;
     }
+    return sys_landlock_restrict_self(ruleset);
+}
+
+int landlock_apply_copy(int from_fd, int to_fd)
+{
+    uint64_t known;
+    scoped_fd int ruleset = make_ruleset(&known);
+    if (ruleset < 0 || add_rule(ruleset, from_fd, READ & known) < 0 ||
+        add_rule(ruleset, to_fd, OWN & known) < 0)
+        return -1;
     return sys_landlock_restrict_self(ruleset);
 }

@@ -2,12 +2,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "box/netns.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/macros.h"
@@ -99,4 +103,52 @@ bool netns_is_fresh(const struct netns_judge *j, int fd)
     ssize_t len = look(text, j);
     bool is_back = setns(j->own_fd, CLONE_NEWNET) == 0;
     return is_back && len == (ssize_t)j->fresh_len;
+}
+
+/* --- a socket in another one ------------------------------------------------------------------ */
+
+#define STACK_BYTES 16384
+#define BACKLOG     128
+
+struct listening {
+    int net_fd;
+    uint16_t port;
+    int fd;
+    int error;
+};
+
+static int open_socket(const struct listening *l)
+{
+    const struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(l->port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    int yes = 1; /* connections through the one before may linger */
+    scoped_fd int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) < 0 ||
+        bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 || listen(fd, BACKLOG) < 0)
+        return -1;
+    return take_fd(&fd);
+}
+
+static int listen_there(void *ctx)
+{
+    struct listening *l = ctx;
+    l->fd = setns(l->net_fd, CLONE_NEWNET) < 0 ? -1 : open_socket(l);
+    l->error = errno;
+    return 0;
+}
+
+/* In a process of its own, which shares memory and files with us and ends before we go on: an
+ * ordinary user's spawner could not come back from there. */
+int netns_listen(int net_fd, uint16_t port)
+{
+    struct listening l = {.net_fd = net_fd, .port = port, .fd = -1};
+    char *stack = xmalloc(STACK_BYTES);
+    pid_t pid = clone(listen_there, stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | CLONE_FILES, &l);
+    if (pid < 0)
+        l.error = errno;
+    while (pid > 0 && waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
+        ;
+    free(stack);
+    errno = l.error;
+    return l.fd;
 }

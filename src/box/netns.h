@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #define NETNS_LOOK_BYTES (32 * 1024)
@@ -28,3 +29,6 @@ int netns_open(pid_t pid);
 
 /* Whether nothing is in it, nor ever passed through. */
 bool netns_is_fresh(const struct netns_judge *j, int fd);
+
+/* A TCP socket that listens in it on 127.0.0.1; or -1 with errno. */
+int netns_listen(int fd, uint16_t port);

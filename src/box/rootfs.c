@@ -88,16 +88,25 @@ static int make_storage(uint64_t disk_bytes, uint64_t inodes, uid_t owner, struc
     return take_fd(&fd);
 }
 
+static int clone_sealed(int veil_fd)
+{
+    scoped_fd int fd =
+        sys_open_tree(veil_fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (fd < 0 || set_flags(fd, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV) < 0)
+        return -1;
+    return take_fd(&fd);
+}
+
 int rootfs_prepare_image(struct rootfs *root, int veil_fd, struct error *err)
 {
-    scoped_fd int image =
-        sys_open_tree(veil_fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    if (image < 0)
-        return error_sys(err, "clone image mount");
-    if (set_flags(image, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV) < 0)
-        return error_sys(err, "make image read-only");
-    root->image_fd = take_fd(&image);
-    return 0;
+    root->image_fd = clone_sealed(veil_fd);
+    return root->image_fd < 0 ? error_sys(err, "clone image mount") : 0;
+}
+
+int rootfs_prepare_packages(struct rootfs *root, int veil_fd, struct error *err)
+{
+    root->packages_fd = clone_sealed(veil_fd);
+    return root->packages_fd < 0 ? error_sys(err, "clone package layer") : 0;
 }
 
 int rootfs_prepare_storage(struct rootfs *root, uint64_t disk_bytes, uint64_t inodes, uid_t owner,
@@ -231,7 +240,10 @@ static int mount_own(const struct rootfs *root, const char **step)
     if (mount_pts(root->image_fd) < 0)
         return -1;
     *step = "mount workspace";
-    return mount_stores(root);
+    if (mount_stores(root) < 0)
+        return -1;
+    *step = "mount packages";
+    return root->packages_fd < 0 ? 0 : attach(root->packages_fd, root->image_fd, "packages");
 }
 
 int rootfs_enter(const struct rootfs *root, const char **step)
@@ -255,15 +267,24 @@ int rootfs_enter(const struct rootfs *root, const char **step)
     return 0;
 }
 
-int rootfs_dress(int storage_fd, const char **step)
+int rootfs_dress(const struct rootfs *root, const char **step)
 {
     *step = "open root";
     scoped_fd int here = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (here < 0)
         return -1;
     umask(0);
-    if (mount_own(&(struct rootfs){.image_fd = here, .storage_fd = storage_fd}, step) < 0)
+    struct rootfs all = *root;
+    all.image_fd = here;
+    if (mount_own(&all, step) < 0)
         return -1;
     umask(022);
     return chdir("/");
+}
+
+int rootfs_open_workspace(const struct rootfs *root)
+{
+    struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
+    return sys_openat2(root->storage_fd, "workspace", &how);
 }

@@ -155,14 +155,17 @@ int seal_start(struct seal_child *out, const struct seal_plan *plan, struct erro
 
 int seal_give_root(const struct seal_child *child, const struct rootfs *root, struct error *err)
 {
-    int fds[2];
+    const int all[SEAL_ROOT_FDS] = {root->image_fd, root->storage_fd, root->packages_fd};
+    int fds[SEAL_ROOT_FDS];
     size_t count = 0;
-    const char has_image = root->image_fd >= 0;
-    if (has_image)
-        fds[count++] = root->image_fd;
-    if (root->storage_fd >= 0)
-        fds[count++] = root->storage_fd;
-    if (fd_send(child->report_fd, &has_image, 1, fds, count) < 0)
+    char which = 0; /* a bit for each that comes */
+    for (size_t i = 0; i < SEAL_ROOT_FDS; i++) {
+        if (all[i] < 0)
+            continue;
+        which |= (char)(1 << i);
+        fds[count++] = all[i];
+    }
+    if (fd_send(child->report_fd, &which, 1, fds, count) < 0)
         return error_sys(err, "hand over the mounts");
     return 0;
 }

@@ -51,6 +51,8 @@ struct seal_report {
     char step[SPAWN_STEP_BYTES]; /* FAILED */
 };
 
+#define SEAL_ROOT_FDS 3 /* mounts that are handed over: image, storage, packages */
+
 struct seal_child {
     pid_t pid;     /* 0: not known yet */
     int pid_fd;    /* owned; -1 as long as the pid is not known */
@@ -67,7 +69,7 @@ ssize_t seal_receive(struct seal_child *child, struct seal_report *out);
 /* Clones and lets the child seal itself. */
 MUST_CHECK int seal_start(struct seal_child *out, const struct seal_plan *plan, struct error *err);
 
-/* Hands the mounts over; the fds stay the caller's. One of them may be -1. */
+/* Hands the mounts over; the fds stay the caller's. Those that are -1 there are not. */
 MUST_CHECK int seal_give_root(const struct seal_child *child, const struct rootfs *root,
                               struct error *err);
 

@@ -42,22 +42,22 @@ int seal_step_born(struct seal *s)
 
 int seal_take_root(struct seal *s, struct rootfs *root)
 {
-    char has_image;
-    int fds[FD_PASS_MAX];
-    size_t count;
+    char which;
+    int fds[FD_PASS_MAX], all[SEAL_ROOT_FDS] = {-1, -1, -1};
+    size_t count, next = 0;
     struct pollfd wait = {.fd = s->report_fd, .events = POLLIN};
     if (poll(&wait, 1, ANSWER_WAIT_MS) != 1)
         return -1;
-    ssize_t n = fd_recv(s->report_fd, &has_image, 1, fds, &count);
-    if (n != 1 || count == 0 || count > 2) {
+    ssize_t n = fd_recv(s->report_fd, &which, 1, fds, &count);
+    for (size_t i = 0; n == 1 && i < SEAL_ROOT_FDS; i++) {
+        if (which & 1 << i && next < count)
+            all[i] = fds[next++];
+    }
+    if (n != 1 || count == 0 || next != count) {
         errno = n < 0 ? errno : EPROTO;
         return -1;
     }
-    *root = (struct rootfs){.image_fd = -1, .storage_fd = -1};
-    if (has_image)
-        root->image_fd = fds[0];
-    if (!has_image || count == 2)
-        root->storage_fd = fds[count - 1];
+    *root = (struct rootfs){.image_fd = all[0], .storage_fd = all[1], .packages_fd = all[2]};
     return 0;
 }
 
@@ -151,15 +151,10 @@ int seal_step_rlimits(struct seal *s)
         int resource;
         rlim_t value;
     } limits[] = {
-        {RLIMIT_CORE, no_core},
-        {RLIMIT_NOFILE, l->open_files},
-        {RLIMIT_FSIZE, 2 * l->disk_bytes},
-        {RLIMIT_MEMLOCK, 65536},
-        {RLIMIT_MSGQUEUE, 65536},
-        {RLIMIT_SIGPENDING, 1024},
-        {RLIMIT_NICE, 0},
-        {RLIMIT_RTPRIO, 0},
-        {RLIMIT_STACK, 8 * MIB},
+        {RLIMIT_CORE, no_core},   {RLIMIT_FSIZE, 2 * l->disk_bytes}, {RLIMIT_MEMLOCK, 65536},
+        {RLIMIT_MSGQUEUE, 65536}, {RLIMIT_SIGPENDING, 1024},         {RLIMIT_NICE, 0},
+        {RLIMIT_RTPRIO, 0},       {RLIMIT_STACK, 8 * MIB}, /* that of open files: see
+                                                              seal_step_fds() */
     };
     for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
         if (lower_limit(limits[i].resource, limits[i].value) < 0)
@@ -282,7 +277,9 @@ static bool lift_fd(int *fd)
 }
 
 /* 0, 1, 2 are /dev/null of the new root, 3 is the control socket. What is above closes itself at
- * the exec, and nothing else stays. */
+ * the exec, and nothing else stays. Their limit comes last: until here we have those of the
+ * spawner, which grow with its sandboxes, and no step that opens one could do so above the limit of
+ * ours. */
 int seal_step_fds(struct seal *s)
 {
     int control = s->plan->control_fd, init = s->plan->init_fd, channel = s->plan->channel_fd;
@@ -300,7 +297,9 @@ int seal_step_fds(struct seal *s)
         (has_gate && dup3(gate, SEAL_GATE_FD, O_CLOEXEC) < 0))
         return -1;
     s->report_fd = SEAL_REPORT_FD;
-    return sys_close_range(SEAL_CHANNEL_FD + (unsigned)has_channel + (unsigned)has_gate, ~0u);
+    if (sys_close_range(SEAL_CHANNEL_FD + (unsigned)has_channel + (unsigned)has_gate, ~0u) < 0)
+        return -1;
+    return lower_limit(RLIMIT_NOFILE, s->plan->limits.open_files);
 }
 
 int seal_step_seccomp(struct seal *s)

@@ -46,7 +46,7 @@ static struct warm_seal *warm_of(struct seal *s)
 static int step_rootfs(struct seal *s)
 {
     struct rootfs root;
-    if (seal_take_root(s, &root) < 0 || rootfs_dress(root.storage_fd, &s->step) < 0)
+    if (seal_take_root(s, &root) < 0 || rootfs_dress(&root, &s->step) < 0)
         return -1;
     s->layers |= LAYER_BIT(ROOT) | LAYER_BIT(PROC) | LAYER_BIT(DISK);
     return 0;
@@ -88,9 +88,12 @@ static int step_user_ns(struct seal *s)
     return 0;
 }
 
+/* Declared again to make them weak: older C libraries have none of them.
+ * NOLINTBEGIN(readability-redundant-declaration) */
 extern pid_t _Fork(void) __attribute__((weak)); /* since glibc 2.34: fork without its handlers */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
+/* NOLINTEND(readability-redundant-declaration) */
 
 /* Processes that share memory have no restartable sequences, and so neither has their child; the C
  * library goes on believing that it has. */
@@ -190,7 +193,7 @@ static char hear(int *fd)
     union {
         struct cmsghdr header;
         char space[CMSG_SPACE(sizeof(int))];
-    } rights;
+    } rights = {.space = {0}};
     struct iovec bytes = {&order, 1};
     struct msghdr m = {.msg_iov = &bytes,
                        .msg_iovlen = 1,

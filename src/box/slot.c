@@ -10,6 +10,8 @@
 
 #include "base/scoped.h"
 
+#define PARENT_MASK ((uint64_t)(1ull << 40) - 1)
+
 int slot_table_open(struct slot_table *table, const char *dir, unsigned count, struct error *err)
 {
     BUG_ON(count == 0 || count > SLOT_COUNT_MAX);
@@ -37,15 +39,20 @@ void slot_table_close(struct slot_table *table)
     table->fd = -1;
 }
 
-static int lock_byte(int fd, short type, unsigned slot)
+static int lock_byte(int fd, short type, off_t at)
 {
-    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1};
+    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = at, .l_len = 1};
     return fcntl(fd, F_OFD_SETLK, &lock);
+}
+
+bool slot_is_held(const struct slot_table *table, unsigned slot)
+{
+    return slot < table->count && table->held[slot / 8] & 1 << slot % 8;
 }
 
 bool slot_try(struct slot_table *table, unsigned slot)
 {
-    if (slot >= table->count || table->held[slot / 8] & 1 << slot % 8)
+    if (slot >= table->count || slot_is_held(table, slot))
         return false;
     if (lock_byte(table->fd, F_WRLCK, slot) < 0)
         return false;
@@ -70,4 +77,27 @@ void slot_release(struct slot_table *table, unsigned slot)
 {
     lock_byte(table->fd, F_UNLCK, slot);
     table->held[slot / 8] &= (uint8_t) ~(1 << slot % 8);
+}
+
+int slot_table_join(struct slot_table *table, uint64_t parent, struct error *err)
+{
+    table->parent = SLOT_COUNT_MAX + (off_t)(parent & PARENT_MASK);
+    struct flock lock = {
+        .l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = table->parent, .l_len = 1};
+    /* Whoever has it alone removes empty groups, and waits for nothing. */
+    while (fcntl(table->fd, F_OFD_SETLKW, &lock) < 0) {
+        if (errno != EINTR)
+            return error_sys(err, "lock the parent of cgroups");
+    }
+    return 0;
+}
+
+bool slot_table_claim(struct slot_table *table)
+{
+    return table->parent && lock_byte(table->fd, F_WRLCK, table->parent) == 0;
+}
+
+void slot_table_share(struct slot_table *table)
+{
+    lock_byte(table->fd, F_RDLCK, table->parent);
 }

@@ -12,24 +12,33 @@
 #include "box/syscalls.h"
 
 #define PLACE "/tmp"
-#define LOWER PLACE "/image:" PLACE "/none" /* what mountinfo shows */
+
+/* What mountinfo shows. The second one is needed to have an overlay that nobody can write to. */
+static const char *const lowers[] = {
+    [VEIL_IMAGE] = PLACE "/image:" PLACE "/base",
+    [VEIL_LAYER] = PLACE "/image:" PLACE "/none",
+};
 
 #define SEALED (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
+/* Below every image lie the mount point of package layers and where Node looks for modules from any
+ * directory: so images need not know of them. */
 int veil_prepare(struct error *err)
 {
     if (sys_mount("none", PLACE, "tmpfs", MS_NOSUID | MS_NODEV, "size=64k,mode=0755") < 0 ||
         mkdir(PLACE "/image", 0755) < 0 || mkdir(PLACE "/none", 0755) < 0 ||
+        mkdir(PLACE "/base", 0755) < 0 || mkdir(PLACE "/base/packages", 0755) < 0 ||
+        symlink("packages/node_modules", PLACE "/base/node_modules") < 0 ||
         mkdir(PLACE "/veils", 0755) < 0)
         return error_sys(err, "prepare mounts");
     return 0;
 }
 
 /* With the tree at /tmp/image. `userxattr` is what unprivileged overlays need, and harmless. */
-static int make_overlay(void)
+static int make_overlay(enum veil_kind kind)
 {
     scoped_fd int fs = sys_fsopen("overlay", FSOPEN_CLOEXEC);
-    if (fs < 0 || sys_fsconfig(fs, FSCONFIG_SET_STRING, "lowerdir", LOWER) < 0 ||
+    if (fs < 0 || sys_fsconfig(fs, FSCONFIG_SET_STRING, "lowerdir", lowers[kind]) < 0 ||
         sys_fsconfig(fs, FSCONFIG_SET_FLAG, "userxattr", NULL) < 0 ||
         sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL) < 0)
         return -1;
@@ -45,7 +54,7 @@ static int attach_veil(int fd)
     return sys_move_mount(fd, AT_FDCWD, path);
 }
 
-int veil_new(int *out, int tree_fd, struct error *err)
+int veil_new(int *out, enum veil_kind kind, int tree_fd, struct error *err)
 {
     struct mount_attr attr = {.attr_set = SEALED};
     scoped_fd int tree =
@@ -57,7 +66,9 @@ int veil_new(int *out, int tree_fd, struct error *err)
     sys_umount2(PLACE "/image", MNT_DETACH);
     if (sys_move_mount(tree, AT_FDCWD, PLACE "/image") < 0)
         return error_sys(err, "attach image mount");
-    scoped_fd int overlay = make_overlay();
+    scoped_fd int overlay = make_overlay(kind);
+    if (overlay < 0 && errno != ENODEV) /* the kernel knows what an overlay is */
+        return error_sys(err, "make image overlay");
     int *veil = overlay >= 0 ? &overlay : &tree;
     if (attach_veil(*veil) < 0) /* the tree moves away from /tmp/image, for the next one */
         return error_sys(err, "attach image mount");

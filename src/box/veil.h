@@ -12,9 +12,12 @@
  * /tmp. Call once. */
 MUST_CHECK int veil_prepare(struct error *err);
 
-/* A detached, read-only, nosuid, nodev mount of the tree behind `tree_fd`; where the kernel has no
- * overlay for us, a plain clone. *out is owned, and can be cloned with open_tree(). */
-MUST_CHECK int veil_new(int *out, int tree_fd, struct error *err);
+/* An image comes with the places at which a package layer is found; see veil_prepare(). */
+enum veil_kind { VEIL_IMAGE, VEIL_LAYER };
+
+/* A read-only, nosuid, nodev mount of the tree behind `tree_fd`; where the kernel has no overlay
+ * for us, a plain clone. *out is owned, and can be cloned with open_tree(). */
+MUST_CHECK int veil_new(int *out, enum veil_kind kind, int tree_fd, struct error *err);
 
 /* Lets go of it: sandboxes that have a clone keep theirs. */
 void veil_free(int fd);

@@ -20,26 +20,41 @@
 #include "cli/out_dir.h"
 #include "cli/outcome.h"
 #include "cli/place.h"
+#include "cli/run_secrets.h"
+#include "cli/secret.h"
 #include "cli/term.h"
+#include "cli/with.h"
 #include "core/execution_json.h"
+#include "core/gateway.h"
 #include "core/run.h"
+#include "core/server_config.h"
 #include "core/tier.h"
 #include "image/image_store.h"
 #include "image/runner.h"
 #include "runtime/file_stream.h"
 #include "wire/guest.h"
 
-#define CODE_MAX_BYTES (16 * MIB) /* of a program that comes by stdin or -c */
-#define INPUTS_MAX     1024
+#define CODE_MAX_BYTES   (16 * MIB) /* of a program that comes by stdin or -c */
+#define INLINE_MAX_BYTES (64 * KIB) /* of one that is a word of a command line */
+#define INPUTS_MAX       1024
 
 struct run_options {
     char *language;
     char *code;
     struct option_list files;
     struct option_list env;
+    struct option_list with;
+    char *with_requirements;
     char *out;
     unsigned network;
+    struct option_list allow;
+    struct option_list secrets;
 };
+
+static bool has_packages(const struct run_options *o)
+{
+    return o->with.count > 0 || o->with_requirements;
+}
 
 /* The one run of this process. */
 struct native_run {
@@ -49,6 +64,11 @@ struct native_run {
     struct loop *loop;
     struct loop_signal *signals[3];
     struct spawner_client *spawner;
+    struct with *with;       /* packages; NULL: none */
+    struct gateway *gateway; /* NULL: no network */
+    struct network_rules rules;
+    struct vault *vault; /* NULL: no secrets */
+    char **given_env;    /* NAME=VALUE: the network's, and that of --env; owned */
     struct run *execution;
     struct run_request request;
     struct execution_input inputs[INPUTS_MAX];
@@ -85,17 +105,6 @@ static int add_input(struct native_run *r, int fd, const char *path, struct erro
     return 0;
 }
 
-static int open_input(const char *path, struct error *err)
-{
-    struct stat st;
-    scoped_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return error_sys(err, "open '%s'", path);
-    if (!S_ISREG(st.st_mode))
-        return error_set(err, ERROR_INVALID, "'%s' is not a regular file", path);
-    return take_fd(&fd);
-}
-
 static const char *base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -107,7 +116,7 @@ static int add_file_option(struct native_run *r, const char *text, struct error 
 {
     const char *colon = strrchr(text, ':');
     scoped_free char *path = colon ? xstrndup(text, (size_t)(colon - text)) : xstrdup(text);
-    int fd = open_input(path, err);
+    int fd = fd_open_regular(path, err);
     return fd < 0 ? -1 : add_input(r, fd, colon ? colon + 1 : base_name(path), err);
 }
 
@@ -135,12 +144,23 @@ struct source {
     bool uses_stdin;
 };
 
+/* One line goes to the interpreter as it is, which starts sooner than with a file. What has more
+ * lines is a file: tracebacks quote those then. */
+static bool is_inline(const struct native_run *r)
+{
+    const char *code = r->options->code;
+    return code && r->runner->inlined.count > 0 && !strchr(code, '\n') &&
+           strlen(code) <= INLINE_MAX_BYTES;
+}
+
 static int open_program(struct native_run *r, const struct source *source, struct error *err)
 {
     int fd;
+    if (is_inline(r))
+        return 0;
     r->file = xstrdup(source->file ? base_name(source->file) : r->runner->main);
     if (source->file)
-        fd = open_input(source->file, err);
+        fd = fd_open_regular(source->file, err);
     else if (source->uses_stdin)
         fd = read_code_from_stdin(err);
     else
@@ -172,10 +192,13 @@ static int open_stdin(struct native_run *r, const struct source *source)
 static void build_argv(struct native_run *r, int argc, char **argv)
 {
     size_t n = 0;
-    r->argv = xcalloc(r->runner->command.count + (size_t)argc + 1, sizeof(*r->argv));
-    for (size_t i = 0; i < r->runner->command.count; i++) {
-        const char *word = r->runner->command.items[i];
-        r->argv[n++] = strcmp(word, RUNNER_FILE_MARK) == 0 ? r->file : word;
+    bool inlines = is_inline(r);
+    const struct runner_words *words = inlines ? &r->runner->inlined : &r->runner->command;
+    const char *mark = inlines ? RUNNER_CODE_MARK : RUNNER_FILE_MARK;
+    r->argv = xcalloc(words->count + (size_t)argc + 1, sizeof(*r->argv));
+    for (size_t i = 0; i < words->count; i++) {
+        const char *word = words->items[i];
+        r->argv[n++] = strcmp(word, mark) != 0 ? word : inlines ? r->options->code : r->file;
     }
     for (int i = 0; i < argc; i++)
         r->argv[n++] = argv[i];
@@ -291,6 +314,8 @@ static void on_hello(void *ctx, const struct spawn_message *m, int *fds, const s
 static void on_event(void *ctx, const struct spawn_message *m)
 {
     struct native_run *r = ctx;
+    if (r->with)
+        with_on_event(r->with, m);
     if (r->execution)
         run_on_event(r->execution, m);
 }
@@ -314,8 +339,13 @@ static const int watched_signals[] = {SIGINT, SIGTERM, SIGHUP};
 static int open_native(struct native_run *r, struct error *err)
 {
     signal(SIGPIPE, SIG_IGN);
-    if (loop_open(&r->loop, err) < 0 ||
-        native_open(&r->spawner, r->cli, r->loop, on_hello, on_event, r, err) < 0)
+    if (loop_open(&r->loop, err) < 0)
+        return -1;
+    int (*open)(struct spawner_client **, const struct cli *, struct loop *, spawner_reply_fn,
+                spawner_event_fn, void *, struct error *) =
+        r->options->network == NETWORK_NONE && !has_packages(r->options) ? native_open
+                                                                         : native_open_with_egress;
+    if (open(&r->spawner, r->cli, r->loop, on_hello, on_event, r, err) < 0)
         return -1;
     for (size_t i = 0; i < ARRAY_LEN(watched_signals); i++) {
         if (loop_signal_new(&r->signals[i], r->loop, watched_signals[i], on_signal, r, err) < 0)
@@ -326,11 +356,45 @@ static int open_native(struct native_run *r, struct error *err)
 
 static void close_native(struct native_run *r)
 {
-    spawner_client_free(r->spawner);
+    with_free(r->with);
     run_free(r->execution);
+    gateway_free(r->gateway);
+    spawner_client_free(r->spawner);
     for (size_t i = 0; i < ARRAY_LEN(watched_signals); i++)
         loop_signal_free(r->signals[i]);
     loop_free(r->loop);
+}
+
+/* Its way out, if it is to have one, and the variables that lead there. */
+static int open_network(struct native_run *r, struct error *err)
+{
+    const struct run_options *o = r->options;
+    const struct config *c = &r->cli->config;
+    const struct network_bounds bounds = server_config_network(c);
+    const struct network_spec spec = {.policy = (int)o->network,
+                                      .allow = {.items = o->allow.items, .count = o->allow.count}};
+    char **own = xcalloc(o->env.count + 1, sizeof(*own));
+    for (size_t i = 0; i < o->env.count; i++)
+        own[i] = o->env.items[i];
+    int status = network_check_bounds(&bounds, err);
+    if (status == 0)
+        status = network_rules_make(&r->rules, &spec, &bounds, err);
+    if (status == 0)
+        status = run_secrets_open(&r->vault, &o->secrets, &r->rules, err);
+    r->request.vault = r->vault;
+    if (status == 0)
+        r->given_env = vault_env(r->vault, network_env(&spec, &r->rules, &bounds, own));
+    free(own);
+    if (status < 0 || o->network == NETWORK_NONE)
+        return status;
+    const struct gateway_order order = {.loop = r->loop,
+                                        .spawner = r->spawner,
+                                        .log = &r->cli->log,
+                                        .bytes_max = c->egress_bytes,
+                                        .connections_max = (uint32_t)c->egress_connections};
+    r->request.gateway = r->gateway = gateway_new(&order);
+    r->request.rules = &r->rules;
+    return run_secrets_trust(r->gateway, c, err);
 }
 
 static int prepare(struct native_run *r, const struct source *source, int argc, char **argv,
@@ -346,8 +410,12 @@ static int prepare(struct native_run *r, const struct source *source, int argc, 
     if (o->out && out_dir_open(&r->out, o->out, err) < 0)
         return -1;
     build_argv(r, argc, argv);
-    if (place_env(&r->env, r->runner, &o->env, err) < 0 || fill_limits(r, err) < 0)
+    const struct packages *packages = r->with ? with_packages(r->with) : NULL;
+    if (open_network(r, err) < 0 ||
+        place_env(&r->env, r->runner, packages, r->given_env, err) < 0 || fill_limits(r, err) < 0)
         return -1;
+    if (packages)
+        memcpy(r->request.packages, packages->digest, sizeof(r->request.packages));
     r->request.env = r->env;
     memcpy(r->request.image, r->runner->digest, SPAWN_DIGEST_BYTES);
     r->request.inputs = r->inputs;
@@ -365,6 +433,11 @@ static void release(struct native_run *r)
     out_dir_free(r->out);
     free(r->argv);
     free(r->env);
+    for (char **e = r->given_env; e && *e; e++)
+        free(*e);
+    free(r->given_env);
+    network_rules_release(&r->rules);
+    vault_free(r->vault);
     free(r->file);
     free(r);
 }
@@ -377,6 +450,43 @@ static const struct runner *find_runner(const struct runner_list *list, const st
     return runner_find(list, o->language ? o->language : "python", err);
 }
 
+static int begin(struct native_run *r, struct error *err)
+{
+    if (run_begin(&r->execution, r->loop, r->spawner, &r->request, &run_events, r, err) < 0)
+        return -1;
+    r->request.stdin_fd = -1; /* taken */
+    return 0;
+}
+
+static void on_packages(void *ctx, const struct error *failure)
+{
+    struct native_run *r = ctx;
+    struct error err;
+    if (r->has_no_spawner) /* and that was told */
+        return;
+    if (!failure && begin(r, &err) == 0)
+        return;
+    r->status = cli_fail(r->cli, failure ? failure : &err);
+    loop_stop(r->loop);
+}
+
+static int open_packages(struct native_run *r, struct error *err)
+{
+    const struct with_order order = {
+        .cli = r->cli,
+        .loop = r->loop,
+        .spawner = r->spawner,
+        .runner = r->runner,
+        .names = &r->options->with,
+        .file = r->options->with_requirements,
+        .done = on_packages,
+        .ctx = r,
+    };
+    if (!has_packages(r->options))
+        return 0;
+    return with_open(&r->with, &order, err);
+}
+
 static int run_program(struct native_run *r, const struct source *source, int argc, char **argv,
                        struct error *err)
 {
@@ -386,12 +496,11 @@ static int run_program(struct native_run *r, const struct source *source, int ar
     if (open_native(r, err) < 0 || runner_list_load(&runners, dirs, err) < 0)
         return -1;
     r->runner = find_runner(&runners, r->options, source, err);
-    if (!r->runner || prepare(r, source, argc, argv, err) < 0)
+    if (!r->runner || open_packages(r, err) < 0 || prepare(r, source, argc, argv, err) < 0)
         return -1;
     /* Right behind the hello: a spawner that cannot serve answers that one with the reason. */
-    if (run_begin(&r->execution, r->loop, r->spawner, &r->request, &run_events, r, err) < 0)
+    if ((r->with ? with_begin(r->with, err) : begin(r, err)) < 0)
         return -1;
-    r->request.stdin_fd = -1; /* taken */
     loop_run(r->loop);
     return r->out ? out_dir_failure(r->out, err) : 0;
 }
@@ -422,8 +531,6 @@ static int run(struct cli *cli, void *options, int argc, char **argv)
 
 #define AT(field) offsetof(struct run_options, field)
 
-static const char *const networks[] = {"none", NULL};
-
 static const struct option_row run_options[] = {
     {.name = "language",
      .short_name = 'l',
@@ -436,7 +543,7 @@ static const struct option_row run_options[] = {
      .type = OPTION_STRING,
      .offset = AT(code),
      .arg = "CODE",
-     .help = "The program itself"},
+     .help = "The program itself; one line is handed over as python3 -c and bash -c take it"},
     {.name = "file",
      .type = OPTION_LIST,
      .offset = AT(files),
@@ -452,12 +559,29 @@ static const struct option_row run_options[] = {
      .offset = AT(env),
      .arg = "NAME=VALUE",
      .help = "Set a variable of the program's environment"},
+    {.name = "with",
+     .type = OPTION_LIST,
+     .offset = AT(with),
+     .arg = "PACKAGE",
+     .help = "Run with this package installed, as in --with humanize or --with 'pandas==2.2'"},
+    {.name = "with-requirements",
+     .type = OPTION_STRING,
+     .offset = AT(with_requirements),
+     .arg = "FILE",
+     .help = "Run with the packages that FILE lists, one a line"},
     {.name = "network",
      .type = OPTION_ENUM,
      .offset = AT(network),
      .preset = "none",
-     .choices = networks,
-     .help = "Network policy"},
+     .choices = network_policy_names,
+     .arg = "POLICY",
+     .help = "What the program may reach: nothing, package indexes, or the hosts of --allow"},
+    {.name = "allow",
+     .type = OPTION_LIST,
+     .offset = AT(allow),
+     .arg = "HOST[:PORT]",
+     .help = "Host that --network allow lets it reach; as *.NAME all below one"},
+    SECRET_OPTION_ROW(AT(secrets)),
 };
 
 const struct command cmd_run = {
@@ -470,6 +594,9 @@ const struct command cmd_run = {
         "\n"
         "The program starts in /workspace, where it finds itself and the files of --file; nothing "
         "else of this machine is in there. Ctrl-C interrupts it, a second one kills it.\n"
+        "\n"
+        "Packages of --with are installed once, in a sandbox of their own; every later run with the "
+        "same ones finds them. `cove cache` shows and removes what is kept.\n"
         "\n"
         "With --json its output is not streamed but part of one object that describes the run.",
     .options = run_options,

@@ -4,6 +4,7 @@
 
 #include "cli/cli.h"
 #include "cli/remote.h"
+#include "cli/secret.h"
 
 static const struct option_row list_rows[] = {
     {.name = "all",
@@ -39,6 +40,9 @@ static const struct command session_list = {
     .has_no_arguments = true,
     .remote = REMOTE_SESSION_LIST,
 };
+
+/* The last stands for no choice. */
+static const char *const policies[] = {"none", "packages", "allow", "template", NULL};
 
 static const struct option_row create_rows[] = {
     {.name = "template",
@@ -76,6 +80,20 @@ static const struct option_row create_rows[] = {
      .offset = offsetof(struct session_create_options, env),
      .arg = "NAME=VALUE",
      .help = "Set a variable of every execution in it"},
+    {.name = "network",
+     .type = OPTION_ENUM,
+     .offset = offsetof(struct session_create_options, network),
+     .preset = "template",
+     .choices = policies,
+     .arg = "POLICY",
+     .help =
+         "What it may reach: nothing, package indexes, the hosts of --allow, or the template's"},
+    {.name = "allow",
+     .type = OPTION_LIST,
+     .offset = offsetof(struct session_create_options, allow),
+     .arg = "HOST[:PORT]",
+     .help = "Host that --network allow lets it reach; as *.NAME all below one"},
+    SECRET_OPTION_ROW(offsetof(struct session_create_options, secrets)),
     {.name = "metadata",
      .type = OPTION_LIST,
      .offset = offsetof(struct session_create_options, metadata),

@@ -7,18 +7,22 @@
 
 struct command;
 
+extern const struct command cmd_cache;
 extern const struct command cmd_config;
+extern const struct command cmd_cp;
 extern const struct command cmd_doctor;
 extern const struct command cmd_exec;
 extern const struct command cmd_help;
 extern const struct command cmd_image;
 extern const struct command cmd_key;
+extern const struct command cmd_workspace;
 extern const struct command cmd_logs;
 extern const struct command cmd_repl;
 extern const struct command cmd_run;
 extern const struct command cmd_serve;
 extern const struct command cmd_session;
 extern const struct command cmd_template;
+extern const struct command cmd_mcp;
 extern const struct command cmd_top;
 extern const struct command cmd_version;
 

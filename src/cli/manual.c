@@ -180,6 +180,11 @@ void manual_add_roff(struct strbuf *out, const struct command *const *commands)
     add_options(out, config_options, config_option_count, CONFIG_GROUP_CEILINGS);
     strbuf_add_str(out, ".SH SERVER\n");
     add_options(out, config_options, config_option_count, CONFIG_GROUP_SERVER);
+    add_options(out, config_options, config_option_count, CONFIG_GROUP_STORAGE);
+    strbuf_add_str(out, ".SH NETWORK OF SANDBOXES\n");
+    add_options(out, config_options, config_option_count, CONFIG_GROUP_NETWORK);
+    strbuf_add_str(out, ".SH PACKAGES\n");
+    add_options(out, config_options, config_option_count, CONFIG_GROUP_PACKAGES);
     strbuf_add_str(out, ".SH SERVER TO TALK TO\n");
     add_options(out, config_options, config_option_count, CONFIG_GROUP_CLIENT);
     strbuf_add_str(out, ".SH GLOBAL OPTIONS\n");

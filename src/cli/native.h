@@ -13,3 +13,8 @@ MUST_CHECK int native_run_dir(char **out, const struct cli *cli, struct error *e
 MUST_CHECK int native_open(struct spawner_client **out, const struct cli *cli, struct loop *loop,
                            spawner_reply_fn hello, spawner_event_fn event, void *ctx,
                            struct error *err);
+
+/* The same, where sandboxes may get a way out. */
+MUST_CHECK int native_open_with_egress(struct spawner_client **out, const struct cli *cli,
+                                       struct loop *loop, spawner_reply_fn hello,
+                                       spawner_event_fn event, void *ctx, struct error *err);

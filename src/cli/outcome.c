@@ -25,6 +25,7 @@ int outcome_status(const struct execution *e)
     case REASON_SIGNAL:
     case REASON_EXCEPTION:
     case REASON_EXIT:
+    case REASON_EGRESS_DENIED:
     case REASON_SYSCALL_DENIED:
     case REASON_RUNNER_DIED:
         break;

@@ -47,13 +47,10 @@ int place_limits(struct spawn_limits *out, struct cli *cli, struct error *err)
 
 /* --- environment and kernel ------------------------------------------------------------------ */
 
-int place_env(const char ***out, const struct runner *runner, const struct option_list *given,
-              struct error *err)
+int place_env(const char ***out, const struct runner *runner, const struct packages *packages,
+              char *const *given, struct error *err)
 {
-    scoped_free char **list = xcalloc(given->count + 1, sizeof(*list));
-    for (size_t i = 0; i < given->count; i++)
-        list[i] = given->items[i];
-    return recipe_env(out, runner, list, err) < 0 ? error_wrap(err, "--env") : 0;
+    return recipe_env(out, runner, packages, given, err) < 0 ? error_wrap(err, "--env") : 0;
 }
 
 int place_open(struct recipe **out, struct cli *cli, const struct runner *runner,

@@ -8,9 +8,9 @@
 /* Lifetime is left 0. May lower a disk limit that nobody asked for. */
 MUST_CHECK int place_limits(struct spawn_limits *out, struct cli *cli, struct error *err);
 
-/* recipe_env() with the variables of --env. */
+/* recipe_env() with the variables of --env among those given. */
 MUST_CHECK int place_env(const char ***out, const struct runner *runner,
-                         const struct option_list *given, struct error *err);
+                         const struct packages *packages, char *const *given, struct error *err);
 
 /* For sessions of the runner's language, which is borrowed and must outlive it. */
 MUST_CHECK int place_open(struct recipe **out, struct cli *cli, const struct runner *runner,

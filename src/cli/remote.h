@@ -24,6 +24,7 @@ enum remote_verb {
     REMOTE_SESSION_INTERRUPT,
     REMOTE_EXEC,
     REMOTE_LOGS,
+    REMOTE_CP,
     REMOTE_TEMPLATE_LIST,
     REMOTE_TEMPLATE_SHOW,
     REMOTE_TEMPLATE_CREATE,
@@ -32,12 +33,22 @@ enum remote_verb {
     REMOTE_KEY_LIST,
     REMOTE_KEY_CREATE,
     REMOTE_KEY_RM,
+    REMOTE_WORKSPACE_LIST,
+    REMOTE_WORKSPACE_SHOW,
+    REMOTE_WORKSPACE_SAVE,
+    REMOTE_WORKSPACE_RESTORE,
+    REMOTE_WORKSPACE_RM,
     REMOTE_TOP,
+    REMOTE_MCP,
     REMOTE_COUNT
 };
 
 /* Carries it out and answers the exit status: in `cove` by becoming cove-client. */
 int remote_run(struct cli *cli, enum remote_verb verb, void *options, int argc, char **argv);
+
+/* `cove mcp`: in `cove` with a server of its own unless it is told of one, in cove-client with the
+ * one that it is told of. */
+int mcp_run(struct cli *cli, void *options, int argc, char **argv);
 
 /* --- what the options of the rows fill; 0 and NULL: not given ----------------------------------
  */
@@ -56,6 +67,8 @@ struct session_create_options {
     uint64_t ttl_ms, idle_ms;
     struct resource_options resources;
     struct option_list env, metadata;
+    unsigned network; /* enum network_policy, and behind them: the template's */
+    struct option_list allow, secrets;
 };
 
 struct exec_options {
@@ -114,4 +127,8 @@ struct key_create_options {
 
 struct top_options {
     uint64_t interval_ms;
+};
+
+struct mcp_options {
+    char *connect; /* NULL: a server of its own */
 };

@@ -245,11 +245,13 @@ static int watch_keys(struct repl_terminal *t, struct error *err)
     return loop_watch_new(&t->watch, t->repl->loop, tty_in(t->tty), LOOP_READ, on_input, t, err);
 }
 
-/* What was typed before the terminal was ours: its Enter was turned into a newline. */
+/* What was typed before the terminal was ours: its Enter was turned into a newline. Nobody has seen
+ * a prompt yet: a newline that answers one is a key of its own. */
 static void take_typed_ahead(struct repl_terminal *t)
 {
     char buffer[4096];
     int waiting = 0;
+    tty_enter(t->tty, TTY_EDITING);
     if (ioctl(tty_in(t->tty), FIONREAD, &waiting) < 0 || waiting <= 0)
         return;
     ssize_t n = read(tty_in(t->tty), buffer, MIN((size_t)waiting, sizeof(buffer)));
@@ -333,8 +335,8 @@ static int terminal_open(struct repl *repl, struct error *err)
         loop_signal_new(&t->continued, repl->loop, SIGCONT, on_continued, t, err) < 0)
         return -1;
     greet(t);
-    repl_terminal_begin_input(t);
     take_typed_ahead(t);
+    repl_terminal_begin_input(t);
     repl_terminal_work(t);
     return 0;
 }

@@ -46,7 +46,8 @@ int json_parse(json_t **out, const char *text, size_t len, const struct json_lim
         return error_set(err, ERROR_TOO_LARGE, "JSON nested deeper than %zu", max_depth);
 
     json_error_t cause;
-    json_t *value = json_loadb(text, len, JSON_REJECT_DUPLICATES, &cause);
+    size_t flags = JSON_REJECT_DUPLICATES | (limits->has_nul ? JSON_ALLOW_NUL : 0);
+    json_t *value = json_loadb(text, len, flags, &cause);
     if (!value) {
         scoped_strbuf struct strbuf words; /* they quote the text, and cut it anywhere */
         strbuf_init(&words, 4 * sizeof(cause.text));
@@ -56,6 +57,14 @@ int json_parse(json_t **out, const char *text, size_t len, const struct json_lim
     }
     *out = value;
     return 0;
+}
+
+json_t *json_parse_own(const char *text, size_t len)
+{
+    struct error err;
+    json_t *value;
+    const struct json_limits limits = {.max_bytes = len, .has_nul = true};
+    return len > 0 && json_parse(&value, text, len, &limits, &err) == 0 ? value : NULL;
 }
 
 static int add_chunk(const char *chunk, size_t len, void *ctx)

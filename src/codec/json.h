@@ -19,13 +19,18 @@ struct strbuf;
 struct json_limits {
     size_t max_bytes; /* of the text; required */
     size_t max_depth; /* of nested arrays and objects; 0 is JSON_DEPTH_MAX */
+    bool has_nul;     /* texts may have NUL in them: they are what a program printed */
 };
 
 /* Parses one document (object or array at the top) into a new value. Refused: longer or deeper than
- * the limits (ERROR_TOO_LARGE), duplicate keys, invalid UTF-8, escaped NUL, anything after the
- * document (ERROR_INVALID, with line and column). */
+ * the limits (ERROR_TOO_LARGE), duplicate keys, invalid UTF-8, escaped NUL unless has_nul, anything
+ * after the document (ERROR_INVALID, with line and column). */
 MUST_CHECK int json_parse(json_t **out, const char *text, size_t len,
                           const struct json_limits *limits, struct error *err);
+
+/* New value of text that we wrote ourselves, maybe with NUL in what a program printed. NULL: it is
+ * none; a record may have been tampered with. */
+json_t *json_parse_own(const char *text, size_t len);
 
 enum json_style { JSON_STYLE_COMPACT, JSON_STYLE_PRETTY };
 

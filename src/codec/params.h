@@ -50,6 +50,7 @@ struct param {
     const char *other_name; /* means the same; both at once are refused */
     enum param_type type;
     bool is_required;
+    bool is_secret;    /* no error shows what is in it, and no answer has it */
     size_t offset;     /* of the value */
     size_t has_offset; /* of a bool that becomes true when the field is there; 0: none */
     double min, max;   /* of numbers, seconds and sizes; both 0: any that is not negative */

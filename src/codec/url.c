@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "base/strbuf.h"
 #include "base/utf8.h"
 
 static int hex_value(char c)
@@ -62,10 +63,10 @@ static bool has_escaped_slash(const char *path)
     return false;
 }
 
-/* Whether a decoded path has a segment that a file system would take for a way up, or for none. */
-static bool has_odd_segment(const char *path)
+/* Whether a decoded path, behind its first slash, has a segment that a file system would take for a
+ * way up, or for none. */
+static bool has_odd_segment(const char *begin)
 {
-    const char *begin = path + 1;
     while (*begin) {
         size_t len = strcspn(begin, "/");
         bool is_last = begin[len] == '\0';
@@ -86,7 +87,7 @@ static const char *parse_path(char *path)
         return "the path has an escaped slash";
     if (!url_decode(path, false))
         return "the path has a broken escape, a control character or bytes that are not UTF-8";
-    if (has_odd_segment(path))
+    if (has_odd_segment(path + 1))
         return "the path has an empty, '.' or '..' segment";
     return NULL;
 }
@@ -140,4 +141,33 @@ const char *url_find(const struct url *url, const char *key)
             return url->pairs[i].value;
     }
     return NULL;
+}
+
+bool url_can_carry(const char *path)
+{
+    for (const char *c = path; *c; c++) {
+        if (is_control((unsigned char)*c))
+            return false;
+    }
+    size_t len = strlen(path);
+    return len > 0 && path[0] != '/' && path[len - 1] != '/' && utf8_is_valid(path, len) &&
+           !has_odd_segment(path);
+}
+
+/* unreserved of RFC 3986 */
+static bool is_unreserved(char c)
+{
+    if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'))
+        return true;
+    return c && strchr("-._~", c);
+}
+
+void url_add_path(struct strbuf *out, const char *text)
+{
+    for (; *text; text++) {
+        if (is_unreserved(*text) || *text == '/')
+            strbuf_add_char(out, *text);
+        else
+            strbuf_add_fmt(out, "%%%02X", (unsigned char)*text);
+    }
 }

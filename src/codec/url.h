@@ -12,6 +12,8 @@
 
 #define URL_QUERY_MAX 64 /* pairs */
 
+struct strbuf;
+
 struct url_pair {
     const char *key;   /* never empty */
     const char *value; /* "" when there was no "=" */
@@ -34,3 +36,9 @@ const char *url_find(const struct url *url, const char *key); /* of the first pa
 /* Decodes %XX in place. False when an escape is not two hex digits, or gives a control character or
  * bytes that are not UTF-8; `plus_is_space` is the rule of forms. */
 bool url_decode(char *text, bool plus_is_space);
+
+/* Whether a path has one reading, as that of a target: what url_parse() would say of it. */
+bool url_can_carry(const char *path);
+
+/* Adds `text` with every byte as %XX that has a meaning in an address, but for slashes. */
+void url_add_path(struct strbuf *out, const char *text);

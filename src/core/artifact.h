@@ -13,6 +13,7 @@ struct artifact {
     uint64_t size;
     uint32_t mode;
     int64_t mtime_ns;
+    bool is_left;     /* nobody tried: it is larger than what was to be read */
     bool has_content; /* it could be read, and hashed */
     uint8_t sha256[32];
 };

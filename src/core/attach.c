@@ -79,10 +79,11 @@ static int put_together(struct session *s, const struct attaching *a,
                         const struct spawn_entry *entry, int *fds, struct error *err)
 {
     int none = -1;
-    s->info.layers = entry->sealed.layers;
+    session_set_sealed(s, &entry->sealed);
     if (guest_open(&s->guest, s->loop, take_fd(&fds[0]), session_on_guest, s, err) < 0 ||
         open_channel(s, entry->counts[KEEPER_CHANNEL] == 1 ? &fds[1] : &none, err) < 0)
         return -1;
+    guest_forget_files(s->guest);
     return a->has_execution ? resume(s, a, entry, fds, err) : 0;
 }
 
@@ -124,22 +125,24 @@ static void on_taken(void *ctx, const struct spawn_message *m, int *fds, const s
         session_on_event(s, &over);
     } else {
         begin_to_ask(s);
+        if (s->wants_reset && session_reset(s, &local) < 0)
+            session_fail(s, &local);
     }
 }
 
 /* --- what is heard --------------------------------------------------------------------------- */
 
-/* The last request that arrived is known now, and with it whether the execution has begun. */
+/* The last request that arrived is known now, and with it what became of the execution: one that
+ * came after it was sent when it had ended, and only its end had not been written down. */
 static void on_synced(struct session *s, uint32_t generation)
 {
-    struct error err;
-    bool is_it = generation == s->generation;
+    uint32_t own = s->cell ? cell_generation(s->cell) : 0;
     s->is_syncing = false;
     s->generation = MAX(s->generation, generation);
-    s->kernel_runs = true;
-    if (s->cell && !is_it) {
-        error_set(&err, ERROR_UNAVAILABLE, "the host ended before the code began");
-        cell_lose(s->cell, &err);
+    if (s->cell && generation < own) {
+        cell_lose_unbegun(s->cell);
+    } else if (s->cell && generation > own) {
+        cell_lose_ended(s->cell);
     } else if (!s->cell && s->info.state == SESSION_CREATING) {
         session_enter(s, SESSION_READY);
         session_tell(s);
@@ -160,16 +163,11 @@ bool attach_on_frame(struct session *s, const struct frame_message *m)
 
 bool attach_on_guest(struct session *s, struct guest_message *m)
 {
-    if (m->verb == GUEST_FILES_DONE && s->has_stale_worker) {
-        s->has_stale_worker = false;
-        return true;
-    }
     if (m->verb != GUEST_TOLD)
         return s->is_asking;
     if (!s->is_asking)
         return true;
     s->is_asking = false;
-    s->has_stale_worker = m->argc;
     s->kernel_runs = m->value;
     if (m->value && s->kernel)
         return true;
@@ -192,7 +190,7 @@ static void use_record(struct session *s, const struct session_record *record)
     s->before = record->before;
     s->newest_ns = record->newest_ns;
     s->last_number = record->last_number;
-    s->is_sealed = s->is_creating = s->is_kept = true;
+    s->is_sealed = s->is_creating = s->is_kept = s->was_ready = true;
     memcpy(s->info.id, record->id, sizeof(s->info.id));
     memcpy(s->label, record->label, sizeof(s->label));
 }

@@ -20,6 +20,8 @@ struct catalog_order {
     const char *const *data_dirs; /* stores of images, NULL-terminated */
     const char *recipes_dir;
     const char *copier;
+    struct builder *builder; /* of packages, and where they come from; NULL: there are none */
+    const struct packages_source *packages;
     struct template_bounds bounds;
     uint64_t idle_freeze_ms; /* 0: unused sessions go on */
     bool allow_degraded;
@@ -39,7 +41,8 @@ SCOPED_DEFINE(catalog)
 
 /* What there is to run, as of the last look at the stores. Borrowed until the next one. */
 const struct runner_list *catalog_runners(const struct catalog *catalog);
-MUST_CHECK int catalog_look(struct catalog *catalog, struct error *err);
+/* Looks again; *has_changed: images have come, gone, or become others. Kinds stay as they are. */
+MUST_CHECK int catalog_look(struct catalog *catalog, bool *has_changed, struct error *err);
 
 /* Whether sessions can be made of it: its language, image, kernel and limits. ERROR_INVALID says
  * what is wrong, ERROR_NOT_FOUND which language or image is missing. */
@@ -70,12 +73,19 @@ bool catalog_is_same_kernel(const struct catalog *catalog, const struct runner *
 const char *catalog_id(const struct catalog_kind *kind);
 const struct template_spec *catalog_spec(const struct catalog_kind *kind);
 const struct spawn_limits *catalog_limits(const struct catalog_kind *kind);
+json_t *catalog_requirements(const struct catalog_kind *kind); /* its packages, in one form; new */
 bool catalog_get_pool(const struct catalog_kind *kind, struct pool_info *out); /* false: none yet */
 
-/* A session of this kind: parked ones first, when it asks for nothing else than they have. `over`
- * may be NULL. *held is the kind that it is of, with its own limits, to be let go when the session
- * is gone. */
-MUST_CHECK int catalog_take(struct catalog_kind *kind, const struct resource_spec *over,
+/* What a session has that others of its kind have not; either may be NULL. */
+struct catalog_extra {
+    const struct resource_spec *over;
+    const struct param_strings *requirements; /* beside the template's */
+};
+
+/* A session of this kind: parked ones first, when it asks for nothing else than they have. *held is
+ * the kind that it is of, with its own limits and packages, to be let go when the session is gone.
+ */
+MUST_CHECK int catalog_take(struct catalog_kind *kind, const struct catalog_extra *extra,
                             struct session **out, struct catalog_kind **held, bool *is_parked,
                             const struct session_events *events, void *ctx, struct error *err);
 

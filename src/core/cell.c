@@ -14,9 +14,10 @@
 #include "runtime/keeper.h"
 
 #define TICK_MS        1
-#define TICKS_MAX      20  /* more than any kernel's tick has; a clock may have been set back */
-#define DEATH_MS       500 /* between the end of the channel and the news of how it ended */
-#define WATCH_AFTER_MS 1   /* most executions are over by then */
+#define TICKS_MAX      50   /* longer than a tick of any kernel, also a late one */
+#define DEATH_MS       500  /* between the end of the channel and the news of how it ended */
+#define WATCH_AFTER_MS 1    /* most executions are over by then */
+#define PUT_MIN_MS     1000 /* for its files, where the code may have a blink only */
 #define ERROR_BODY_MAX (1024 * 1024)
 
 /* --- timers ----------------------------------------------------------------------------------- */
@@ -57,9 +58,11 @@ static void keep_output(struct cell *c)
     if (!c->place.label || c->is_kept ||
         stdio_keep(c->stdio, c->request->output_bytes, fds, &ignored) < 0)
         return;
+    struct cell_record note;
+    cell_get_record(c, &note);
     c->is_kept = true;
-    keeper_put(c->place.spawner, c->place.sandbox, c->place.label, KEEPER_OUTPUT, fds,
-               ARRAY_LEN(fds));
+    keeper_put_noted(c->place.spawner, c->place.sandbox, c->place.label, KEEPER_OUTPUT, fds,
+                     ARRAY_LEN(fds), &note, sizeof(note));
 }
 
 static void on_watch_time(void *ctx)
@@ -109,11 +112,12 @@ static int start(struct cell *c, struct error *err)
     c->step = CELL_RUN;
     if (stdio_new(&c->stdio, c->place.loop, &order, fds, err) < 0)
         return -1;
-    if (c->request->keeps_now)
-        keep_output(c);
     c->start_ns = clock_now_ns();
     c->e.started_ns = clock_wall_ns();
     c->since_ns = clock_file_ns();
+    if (c->request->keeps_now)
+        keep_output(c); /* and with it the note that this code is about to begin */
+    c->is_sent = true;
     int answer = send_settings(c, err);
     if (answer == 0)
         answer = kernel_send(c->place.kernel, KERNEL_EXECUTE, c->place.generation, c->request->code,
@@ -132,15 +136,15 @@ static void on_tick(void *ctx)
     struct cell *c = ctx;
     struct error err;
     if (c->e.facts.is_cancelled) { /* meanwhile */
-        c->step = CELL_FINISH;
-        cell_check_finished(c);
+        cell_finish_unrun(c);
     } else if (start_after_tick(c, &err) < 0) {
         cell_fail(c, &err);
     }
 }
 
 /* File times move in ticks of some milliseconds: what changes within that of an earlier execution's
- * last change could not be told from it. Only those wait that come so soon after one with files. */
+ * last change could not be told from it. Only those wait that come so soon after one with files,
+ * and not for ever: the clock may have been set back. */
 static int start_after_tick(struct cell *c, struct error *err)
 {
     if (!c->request->wants_artifacts || *c->place.newest_ns < clock_file_ns() ||
@@ -150,25 +154,37 @@ static int start_after_tick(struct cell *c, struct error *err)
     return 0;
 }
 
+/* Files have as long as the code, which has its own time after that: what an earlier execution left
+ * running can stop the worker that puts them. */
 static int put(struct cell *c, struct error *err)
 {
     if (c->request->input_count == 0)
         return start_after_tick(c, err);
     c->step = CELL_PUT;
-    return upload_begin(&c->upload, c->place.loop, c->place.guest, c->request->inputs,
-                        c->request->input_count, err);
+    if (upload_begin(&c->upload, c->place.loop, c->place.guest, c->request->inputs,
+                     c->request->input_count, err) < 0)
+        return -1;
+    c->is_putting = true;
+    c->start_ns = clock_now_ns();
+    cell_set_timer(c, MAX(c->request->timeout_ms, (uint64_t)PUT_MIN_MS), cell_on_timeout);
+    return 0;
+}
+
+static bool is_cut(const struct cell *c)
+{
+    return c->e.facts.is_cancelled || c->e.facts.is_timed_out;
 }
 
 static int on_put(struct cell *c, int error, struct error *err)
 {
+    c->is_putting = false;
     upload_free(take_ptr(&c->upload));
-    if (error)
-        return upload_explain(error, "remove files, or raise the disk limit", err);
-    if (c->e.facts.is_cancelled) { /* meanwhile */
-        c->step = CELL_FINISH;
-        cell_check_finished(c);
+    if (is_cut(c)) { /* meanwhile, and files that did not come are no error then */
+        cell_finish_unrun(c);
         return 0;
     }
+    if (error)
+        return upload_explain(error, "remove files, or raise the disk limit", err);
     return start_after_tick(c, err);
 }
 
@@ -202,6 +218,7 @@ static void on_done(struct cell *c, const struct frame_message *m)
     memcpy(&code, m->body, sizeof(code));
     c->e.facts.has_ended = true;
     c->e.facts.exit_code = code ? code : c->e.facts.has_exception ? 1 : 0;
+    c->is_untouched = m->flags & KERNEL_UNTOUCHED;
     cell_begin_finish(c);
 }
 
@@ -242,6 +259,8 @@ static void kernel_lost(struct cell *c)
     c->kernel_is_lost = true;
     if (c->step == CELL_RUN)
         cell_begin_finish(c);
+    else if (c->step == CELL_PUT && is_cut(c))
+        cell_finish_unrun(c);
     else if (c->step == CELL_PUT) {
         struct error err;
         error_set(&err, ERROR_UNAVAILABLE, "the interpreter ended before the code began");
@@ -332,7 +351,7 @@ static struct cell *make(const struct cell_place *place, const struct cell_reque
     c->stats = *place->before;
     c->stdin_fd = -1;
     execution_init(&c->e, place->limits, request->timeout_ms, request->output_bytes);
-    c->e.layers = place->layers;
+    c->e.layers = place->sealed->layers;
     return c;
 }
 
@@ -362,6 +381,7 @@ void cell_get_record(const struct cell *c, struct cell_record *out)
 {
     *out = (struct cell_record){
         .generation = c->place.generation,
+        .timeout_ms = c->request->timeout_ms <= UINT32_MAX ? (uint32_t)c->request->timeout_ms : 0,
         .created_ns = c->e.created_ns,
         .started_ns = c->e.started_ns,
         .start_ns = c->start_ns,
@@ -370,6 +390,11 @@ void cell_get_record(const struct cell *c, struct cell_record *out)
         .told_results = c->told_results,
     };
     memcpy(out->id, c->e.id, sizeof(out->id));
+}
+
+uint32_t cell_generation(const struct cell *c)
+{
+    return c->place.generation;
 }
 
 bool cell_is_held(const struct cell *c)
@@ -406,12 +431,14 @@ int cell_resume(struct cell **out, const struct cell_place *place,
                 const struct cell_events *events, struct error *err)
 {
     struct cell *c = make(place, request, events);
+    c->place.generation = r->generation; /* others may have been sent after it */
     memcpy(c->e.id, r->id, sizeof(c->e.id));
     c->e.created_ns = r->created_ns;
     c->e.started_ns = r->started_ns;
     c->start_ns = r->start_ns;
     c->since_ns = r->since_ns;
     c->told_results = r->told_results;
+    c->is_sent = true;
     c->step = CELL_RUN;
     if (adopt_output(c, r, output, err) < 0) {
         cell_free(c);
@@ -432,9 +459,32 @@ void cell_on_synced(struct cell *c)
     c->e.facts.has_exception = false;
 }
 
-void cell_lose(struct cell *c, const struct error *why)
+void cell_lose_unbegun(struct cell *c)
 {
-    cell_fail(c, why);
+    struct error err;
+    if (c->e.facts.is_cancelled) {  /* meanwhile */
+        c->has_lost_output = false; /* there was none */
+        cell_finish_unrun(c);
+        return;
+    }
+    error_set(&err, ERROR_UNAVAILABLE, "the host ended before the code began");
+    c->e.is_unbegun = true;
+    cell_fail(c, &err);
+}
+
+/* Never once more, whatever it was: it has run. */
+void cell_lose_ended(struct cell *c)
+{
+    struct error err;
+    if (c->stdio)
+        stdio_read_now(c->stdio);
+    error_set(&err, ERROR_UNAVAILABLE, "the host ended before the end of the code was known");
+    cell_fail(c, &err);
+}
+
+bool cell_is_sent(const struct cell *c)
+{
+    return c->is_sent;
 }
 
 void cell_free(struct cell *c)

@@ -25,11 +25,14 @@ struct cell_request {
     uint64_t timeout_ms;
     size_t output_bytes;
     bool wants_artifacts;
+    uint64_t artifact_bytes; /* of them that are read before the end, see collect.h; 0: all */
     bool wants_usage;
     bool is_held;   /* what is kept of it stays until session_settle() */
     bool keeps_now; /* in a session that is kept: its output is held for the next host before the
                      * code begins, not only when it has run for a millisecond */
 };
+
+struct passage;
 
 /* What a cell uses of its session; borrowed. */
 struct cell_place {
@@ -39,13 +42,15 @@ struct cell_place {
     struct kernel *kernel;
     uint64_t sandbox;
     const struct spawn_limits *limits;
-    const struct spawn_stats *before; /* the counters when the last execution ended */
-    uint32_t layers;
+    const struct spawn_stats *before;  /* the counters when the last execution ended */
+    const struct spawn_sealed *sealed; /* no layers: not told yet */
     uint32_t generation;
     int64_t *newest_ns;   /* the last change that belongs to an earlier execution */
     bool is_plain;        /* the kernel speaks the plain form */
     const uint8_t *label; /* under which the spawner keeps the output for the next host, or NULL */
-    const size_t *terminal_count; /* open ones, which shall live on when the kernel is killed */
+    struct passage *const *passage; /* its way out, at its end; NULL: none */
+    const size_t *terminal_count;   /* open ones, which shall live on when the kernel is killed */
+    const size_t *errand_count;     /* the same */
 };
 
 struct cell;
@@ -57,16 +62,19 @@ struct cell_events {
     void *ctx;
 };
 
-/* What has to be known of one that runs, to go on with it in another process. Plain data. */
+/* What has to be known of one that runs, to go on with it in another process. Plain data; the
+ * spawner has it too, from before the code begins (keeper_put_noted()). */
 struct cell_record {
     char id[ID_BYTES];
     uint32_t generation;
+    uint32_t timeout_ms;            /* 0: longer than this can say */
     int64_t created_ns, started_ns; /* wall clock */
     int64_t start_ns;               /* monotonic */
     int64_t since_ns;
     uint64_t told[2];      /* by enum execution_stream: bytes that its `output` has been given */
     uint64_t told_results; /* that its `result` has been given */
 };
+_Static_assert(sizeof(struct cell_record) <= SPAWN_NOTE_BYTES, "it is a note of the spawner's");
 
 /* The request's fds are taken even on failure. */
 MUST_CHECK int cell_begin(struct cell **out, const struct cell_place *place,
@@ -75,8 +83,10 @@ MUST_CHECK int cell_begin(struct cell **out, const struct cell_place *place,
 void cell_free(struct cell *cell);
 
 void cell_get_record(const struct cell *cell, struct cell_record *out);
+uint32_t cell_generation(const struct cell *cell);
 bool cell_is_kept(const struct cell *cell); /* the spawner holds its output */
 bool cell_is_held(const struct cell *cell); /* ...until it is let go */
+bool cell_is_sent(const struct cell *cell); /* its code is on its way to the kernel, or there */
 
 /* Goes on with one of another process. `output` are the fds of stdio_keep() (taken, even on
  * failure) or NULL: then it ends as lost. The code of the request is of no interest any more. */
@@ -86,7 +96,8 @@ MUST_CHECK int cell_resume(struct cell **out, const struct cell_place *place,
 
 /* Its answer comes again, from the beginning. */
 void cell_on_synced(struct cell *cell);
-void cell_lose(struct cell *cell, const struct error *why); /* ends it */
+void cell_lose_unbegun(struct cell *cell); /* ends it: its kernel has never heard of it */
+void cell_lose_ended(struct cell *cell);   /* the same: its kernel has heard of later ones */
 
 const struct execution *cell_execution(const struct cell *cell);
 const struct spawn_stats *cell_stats(const struct cell *cell); /* raw counters at its end */

@@ -1,7 +1,9 @@
 /* cell_cut.c - cutting an execution short: an interrupt first, then a kill, by whoever can
  *
  * cove-init kills at once. A bomb inside may keep it from its turn for some hundred milliseconds:
- * then the spawner does it, and when it cannot, at last kills all, and the files with it. */
+ * then the spawner does it, and when it cannot, at last kills all, and the files with it.
+ *
+ * Before the code begins there is nothing to interrupt: its files stay away, and that is all. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/cell_inside.h"
 
@@ -64,13 +66,21 @@ void cell_kill_now(struct cell *c)
     c->kernel_is_lost = true;
     guest_kill(c->place.guest);
     loop_timer_free(c->kill_timer);
-    c->kill_timer = loop_timer_new(
-        c->place.loop, *c->place.terminal_count ? CULL_SPARING_MS : CULL_AFTER_MS, on_cull_time, c);
+    bool spares = *c->place.terminal_count + *c->place.errand_count > 0;
+    c->kill_timer =
+        loop_timer_new(c->place.loop, spares ? CULL_SPARING_MS : CULL_AFTER_MS, on_cull_time, c);
+}
+
+/* What has ended has ended as it did: its counters and artifacts do not change that. */
+static void note_cancelled(struct cell *c)
+{
+    if (c->step <= CELL_RUN)
+        c->e.facts.is_cancelled = true;
 }
 
 void cell_kill(struct cell *c)
 {
-    c->e.facts.is_cancelled = true;
+    note_cancelled(c);
     cell_kill_now(c);
 }
 
@@ -88,10 +98,26 @@ static void on_again(void *ctx)
 static void interrupt(struct cell *c)
 {
     bool is_young = clock_now_ns() - c->start_ns < YOUNG_NS;
+    c->was_interrupted = true;
     guest_signal(c->place.guest, SIGINT);
     loop_timer_free(take_ptr(&c->again_timer));
     if (is_young || c->place.is_plain)
         c->again_timer = loop_timer_new(c->place.loop, AGAIN_MS, on_again, c);
+}
+
+static void on_put_late(void *ctx)
+{
+    cell_finish_unrun(ctx);
+}
+
+/* The worker ends when no more bytes come. What an earlier execution left running can keep it from
+ * that, and is not waited for. Without files to put, a tick is all that lies before the end. */
+static void cut_put(struct cell *c, uint64_t grace_ms)
+{
+    if (!c->upload || c->is_gone || c->kill_timer)
+        return;
+    upload_free(take_ptr(&c->upload));
+    cell_set_timer(c, grace_ms, on_put_late);
 }
 
 static void on_grace_over(void *ctx)
@@ -101,7 +127,9 @@ static void on_grace_over(void *ctx)
 
 static void interrupt_then_kill(struct cell *c, uint64_t grace_ms)
 {
-    if (c->step > CELL_RUN || c->kill_timer)
+    if (c->step == CELL_PUT)
+        cut_put(c, grace_ms);
+    if (c->step != CELL_RUN || c->kill_timer)
         return;
     interrupt(c);
     c->kill_timer = loop_timer_new(c->place.loop, grace_ms, on_grace_over, c);
@@ -116,8 +144,10 @@ void cell_on_timeout(void *ctx)
 
 void cell_interrupt(struct cell *c)
 {
-    c->e.facts.is_cancelled = true;
-    if (c->interrupts++ > 0)
+    note_cancelled(c);
+    if (c->step == CELL_PUT)
+        cut_put(c, CANCEL_GRACE_MS);
+    else if (c->interrupts++ > 0)
         cell_kill(c);
     else if (c->step == CELL_RUN)
         interrupt(c);
@@ -125,6 +155,6 @@ void cell_interrupt(struct cell *c)
 
 void cell_cancel(struct cell *c)
 {
-    c->e.facts.is_cancelled = true;
+    note_cancelled(c);
     interrupt_then_kill(c, CANCEL_GRACE_MS);
 }

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "core/gateway.h"
 
 #define COLLECT_MS 10000
 
@@ -23,14 +24,27 @@ static void attribute(struct cell *c)
     s->pids_refused = (uint32_t)cell_minus(s->pids_refused, before->pids_refused);
 }
 
+static void note_denied(struct cell *c)
+{
+    struct passage *passage = c->place.passage ? *c->place.passage : NULL;
+    const struct egress_denied *denied = passage ? passage_denied(passage) : NULL;
+    if (denied)
+        facts_set_denied(&c->e.facts, denied);
+}
+
 static void finish(struct cell *c)
 {
     struct execution *e = &c->e;
     c->step = CELL_OVER;
     cell_stop_timers(c);
+    if (c->is_putting)
+        guest_forget_files(c->place.guest); /* its late end is not that of a later question */
     upload_free(take_ptr(&c->upload));
     collect_free(take_ptr(&c->collect));
+    if (!c->request->wants_artifacts) /* then init was asked for another reason */
+        artifact_list_release(&e->artifacts);
     attribute(c);
+    note_denied(c);
     if (c->has_lost_output && !e->error.msg[0])
         error_set(&e->error, ERROR_UNAVAILABLE,
                   "its output was lost with the process that read it");
@@ -42,6 +56,20 @@ void cell_check_finished(struct cell *c)
 {
     if (c->step == CELL_FINISH && !c->is_collecting && !c->counting)
         finish(c);
+}
+
+static void measure(struct cell *c)
+{
+    c->e.duration_ms = (double)(clock_now_ns() - c->start_ns) / 1e6;
+    c->e.facts.duration_ms = (uint64_t)c->e.duration_ms;
+}
+
+void cell_finish_unrun(struct cell *c)
+{
+    c->step = CELL_FINISH;
+    if (c->e.facts.is_timed_out)
+        measure(c); /* what its files took */
+    cell_check_finished(c);
 }
 
 void cell_fail(struct cell *c, const struct error *err)
@@ -91,7 +119,9 @@ void cell_cut_collect(struct cell *c)
 
 static void on_collect_late(void *ctx)
 {
-    cell_cut_collect(ctx);
+    struct cell *c = ctx;
+    guest_forget_files(c->place.guest); /* its late end is not that of a later question */
+    cell_cut_collect(c);
 }
 
 static void begin_collect(struct cell *c)
@@ -104,6 +134,7 @@ static void begin_collect(struct cell *c)
         .since_ns = c->since_ns,
         .newest_ns = c->place.newest_ns,
         .max_file_bytes = c->place.limits->disk_bytes,
+        .now_bytes = c->request->artifact_bytes,
         .artifacts = &c->e.artifacts,
         .events = c->events.told,
         .events_ctx = c->events.told_ctx,
@@ -129,21 +160,39 @@ void cell_tell_results(struct cell *c, size_t end)
         c->events.told->result(c->events.told_ctx, &c->e.results.items[c->told_results++]);
 }
 
+/* What a good end is told with can be read from here. Any other may be the work of a limit, and the
+ * spawner knows more about those. */
+static bool read_counters(struct cell *c)
+{
+    const struct facts *f = &c->e.facts;
+    bool is_good = f->has_ended && f->exit_code == 0 && !c->kernel_is_lost;
+    return is_good && c->place.sealed->layers &&
+           spawner_client_read_stats(c->place.spawner, c->place.sealed, &c->stats);
+}
+
+/* For the files that changed, unless the kernel says that there are none; and after an interrupt,
+ * with which init may be late: its answer to what was asked behind it says that it has gone out, so
+ * that it does not hit the code that runs next. */
+static bool must_ask_init(const struct cell *c)
+{
+    bool for_files = c->request->wants_artifacts && !c->is_untouched;
+    bool for_interrupt = c->was_interrupted && !c->kernel_is_lost;
+    return !c->is_gone && (for_files || for_interrupt);
+}
+
 /* The code is over, in whichever way. */
 void cell_begin_finish(struct cell *c)
 {
-    struct execution *e = &c->e;
     c->step = CELL_FINISH;
     cell_stop_timers(c);
-    e->duration_ms = (double)(clock_now_ns() - c->start_ns) / 1e6;
-    e->facts.duration_ms = (uint64_t)e->duration_ms;
+    measure(c);
     if (c->stdio)
         stdio_read_now(c->stdio);
     cell_tell_results(c, c->e.results.count);
-    if (c->request->wants_artifacts && !c->is_gone)
+    if (must_ask_init(c))
         begin_collect(c);
     /* A kernel that died may have met a limit, which only the counters tell. */
-    if ((c->request->wants_usage || c->kernel_is_lost) && !c->stats.is_over)
+    if ((c->request->wants_usage || c->kernel_is_lost) && !c->stats.is_over && !read_counters(c))
         begin_count(c);
     cell_check_finished(c);
 }

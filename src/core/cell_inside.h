@@ -31,9 +31,13 @@ struct cell {
     int64_t start_ns; /* monotonic */
     int64_t since_ns; /* files changed from here on are the execution's */
     unsigned interrupts;
-    int stdin_fd;        /* until the code starts */
-    size_t told_results; /* of those in the list, or that come again */
+    bool was_interrupted; /* for whichever reason: init may not have passed it on yet */
+    int stdin_fd;         /* until the code starts */
+    size_t told_results;  /* of those in the list, or that come again */
     unsigned ticks;
+    bool is_putting;   /* init owes us the end of the files worker */
+    bool is_sent;      /* the kernel may have its code */
+    bool is_untouched; /* the workspace, says the kernel */
     bool is_collecting;
     struct cell_count *counting; /* the spawner owes us the counters */
     struct cell_count *culling;  /* and this the end of all that runs */
@@ -51,6 +55,7 @@ void cell_stop_timers(struct cell *c);                              /* and of al
 
 void cell_tell_results(struct cell *c, size_t end); /* those below it */
 void cell_begin_finish(struct cell *c); /* counters and artifacts, side by side; then the end */
+void cell_finish_unrun(struct cell *c); /* the same for code that was cut short before it began */
 void cell_check_finished(struct cell *c);
 void cell_cut_collect(struct cell *c);                   /* what is listed by now is all */
 void cell_fail(struct cell *c, const struct error *err); /* ends it */

@@ -597,6 +597,7 @@ int session_rollback(struct session *s, const char *checkpoint, session_checkpoi
     begin_work(s, CHECKPOINT_WAIT_BACK, c, fn, ctx);
     session_enter(s, SESSION_CREATING);
     session_end_terminals(s, "the session went back to a checkpoint");
+    session_end_errands(s, "the session went back to a checkpoint");
     session_set_timer(s, ROLLBACK_MS, on_rollback_late);
     if (!is_spare_owed(s))
         kill_all(s);

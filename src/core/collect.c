@@ -145,11 +145,19 @@ static void read_glance(struct collect *c)
 
 /* --- what is in it --------------------------------------------------------------------------- */
 
+static void skip_left(struct collect *c)
+{
+    const struct artifact_list *list = c->order.artifacts;
+    while (c->current < list->count && list->items[c->current].is_left)
+        c->current++;
+}
+
 /* The worker answers in the order in which it was asked; it may change sizes, but no names. */
 static int on_got(void *ctx, const struct guest_file *f, const char *path, struct error *err)
 {
     struct collect *c = ctx;
     struct artifact_list *list = c->order.artifacts;
+    skip_left(c);
     if (c->current >= list->count || strcmp(list->items[c->current].path, path) != 0)
         return error_set(err, ERROR_INVALID, "the sandbox sent a file that nobody asked for");
     struct artifact *a = &list->items[c->current];
@@ -197,11 +205,15 @@ static const struct file_stream_events get_events = {
 /* A memory file with the names that we want, to be fed to the worker. */
 static int make_wishes(int *out, const struct collect_order *o, struct error *err)
 {
-    const struct guest_file wish = {.size = o->max_file_bytes};
+    /* One that grew since it was listed is not what was decided about. */
+    uint64_t most = o->now_bytes > 0 ? MIN(o->now_bytes, o->max_file_bytes) : o->max_file_bytes;
+    const struct guest_file wish = {.size = most};
     scoped_strbuf struct strbuf list;
     strbuf_init(&list, (o->artifacts->count + 1) * WISH_BYTES);
-    for (size_t i = 0; i < o->artifacts->count; i++)
-        file_stream_add_entry(&list, &wish, o->artifacts->items[i].path);
+    for (size_t i = 0; i < o->artifacts->count; i++) {
+        if (!o->artifacts->items[i].is_left)
+            file_stream_add_entry(&list, &wish, o->artifacts->items[i].path);
+    }
     file_stream_add_end(&list);
     return fd_make_file(out, "wishes", list.data, list.len, err);
 }
@@ -223,6 +235,21 @@ static int begin_get(struct collect *c, struct error *err)
     return feed_new(&c->wishes, c->loop, take_fd(&list), take_fd(&ours), err);
 }
 
+/* Says which files are not read now; answers whether there are others. */
+static bool leave_large(const struct collect_order *o)
+{
+    uint64_t room = o->now_bytes;
+    bool has_any = false;
+    for (size_t i = 0; i < o->artifacts->count; i++) {
+        struct artifact *a = &o->artifacts->items[i];
+        a->is_left = o->now_bytes > 0 && (a->size > o->now_bytes / 2 || a->size > room);
+        has_any |= !a->is_left;
+        if (!a->is_left)
+            room -= MIN(room, a->size);
+    }
+    return has_any;
+}
+
 /* --- the order of things --------------------------------------------------------------------- */
 
 /* A question is answered when both the worker and its stream have ended. */
@@ -237,10 +264,12 @@ static void go_on(struct collect *c)
     close_question(c);
     if (!c->is_getting && list->count > 0) {
         artifact_list_sort(list);
-        if (begin_get(c, &err) == 0)
-            return;
-        list->is_cut = true;
-        close_question(c);
+        if (leave_large(&c->order)) {
+            if (begin_get(c, &err) == 0)
+                return;
+            list->is_cut = true;
+            close_question(c);
+        }
     }
     c->order.done(c->order.ctx);
 }

@@ -21,6 +21,7 @@ struct collect_order {
     int64_t since_ns;   /* only what changed since then; 0: everything */
     int64_t *newest_ns; /* raised to the time of the last change that was listed; NULL: not told */
     uint64_t max_file_bytes;
+    uint64_t now_bytes; /* read so many at most, half of it of one file; 0: everything */
     struct artifact_list *artifacts; /* filled */
     const struct execution_events *events;
     void *events_ctx;

@@ -39,6 +39,7 @@ struct execution {
     int64_t started_ns; /* 0: never */
     int64_t ended_ns;
     double duration_ms;
+    bool is_unbegun;    /* the host that was to begin it has ended before: nothing of it ran */
     struct error error; /* infrastructure: code and message; msg is "" when there was none */
 };
 

@@ -177,3 +177,20 @@ json_t *execution_json(const struct execution *e, const char *language)
     json_object_set_new(object, "duration_ms", json_milli(e->duration_ms));
     return object;
 }
+
+static void cut_stream(json_t *object, const char *name, const struct output *o, size_t max_bytes)
+{
+    struct output less;
+    if (output_kept(o) <= max_bytes)
+        return;
+    output_cut(&less, o, max_bytes);
+    json_object_set_new(object, name, json_output(&less));
+    add_truncated(json_object_get(object, "truncated"), name, &less);
+    output_release(&less);
+}
+
+void execution_json_cut(json_t *object, const struct execution *e, size_t max_bytes)
+{
+    cut_stream(object, "stdout", &e->out, max_bytes);
+    cut_stream(object, "stderr", &e->err, max_bytes);
+}

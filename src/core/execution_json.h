@@ -7,3 +7,6 @@
 
 json_t *execution_json(const struct execution *e, const char *language); /* new */
 json_t *result_json(const struct result *r);                             /* new */
+
+/* In its object: keeps less of each stream, head and tail, and says so. */
+void execution_json_cut(json_t *object, const struct execution *e, size_t max_bytes);

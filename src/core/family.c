@@ -157,7 +157,7 @@ static void on_heir_event(struct heir *h, const struct spawn_message *m)
     if (m->verb == SPAWN_SEALED && !(m->flags & SPAWN_FAILED)) {
         h->is_sealed = true;
         capacity_settle(&h->seat);
-        h->layers = m->sealed.layers;
+        h->sealed = m->sealed;
         return;
     }
     if (m->verb == SPAWN_SEALED)

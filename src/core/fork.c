@@ -152,7 +152,7 @@ static void finish(struct session *child)
     if (!child->fork.is_adopted || !child->fork.is_ready)
         return;
     fork_release(child);
-    child->newest_ns = clock_file_ns(); /* the files that came along are nobody's artifacts */
+    child->newest_ns = clock_wall_ns(); /* the files that came along are nobody's artifacts */
     session_on_ready(child);
 }
 
@@ -276,12 +276,14 @@ static void on_gate(void *ctx, unsigned events)
 static void fail_look(struct session *child, const struct error *why)
 {
     struct error err = *why;
-    if (err.code == ERROR_UNAVAILABLE)
+    if (err.code == ERROR_DENIED) { /* by this host, which cannot show that they are apart */
+        err.code = ERROR_ISOLATION;
         error_hint(&err, "forks need groups of processes that can be frozen: run as root, or in a "
                          "cgroup that is delegated to you");
-    else if (err.code == ERROR_ISOLATION)
+    } else if (err.code == ERROR_ISOLATION) {
         error_hint(&err, "code in the session has changed what its forks are made of; open a new "
                          "session");
+    }
     fail(child, &err);
 }
 
@@ -350,8 +352,8 @@ static int take_place(struct session *child, struct heir *h, struct error *err)
     child->seat = h->seat;
     h->seat = (struct capacity_seat){0};
     child->sandbox = h->sandbox;
-    child->info.layers = h->layers;
-    child->is_sealed = child->is_warm = true;
+    session_set_sealed(child, &h->sealed);
+    child->is_warm = true;
     child->generation = 1;
     child->fork.heir_fd = take_fd(&h->channel_fd);
     int control = take_fd(&h->control_fd);

@@ -14,7 +14,7 @@
 #define INPUT_MODE   0644
 #define PATH_MAX_LEN 4095
 
-static bool is_path(const char *path)
+bool job_is_path(const char *path)
 {
     size_t len = strlen(path);
     if (len == 0 || len > PATH_MAX_LEN || path[0] == '/' || path[len - 1] == '/')
@@ -36,7 +36,7 @@ static int make_input(struct execution_input *out, const struct wish_file *file,
     scoped_free uint8_t *decoded = NULL;
     const void *data = file->content;
     size_t len = file->content ? strlen(file->content) : 0;
-    if (!is_path(file->path))
+    if (!job_is_path(file->path))
         return error_set(err, ERROR_INVALID,
                          "files[%zu].path: '%.100s' is not a path below the workspace", index,
                          file->path);
@@ -173,12 +173,10 @@ void job_free(struct job *j)
     }
     for (char **e = j->env; e && *e; e++)
         free(*e);
-    if (j->file) {
-        strbuf_release(j->file);
-        free(j->file);
-    }
+    haul_release(&j->haul);
     scoped_close_fd(&j->stdin_fd);
-    json_decref(j->files);
+    network_release(&j->network);
+    vault_free(j->vault);
     free(j->env);
     free(j->inputs);
     free(j->code);

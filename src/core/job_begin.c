@@ -7,6 +7,10 @@
 #include "base/memory.h"
 #include "core/plane_inside.h"
 
+/* Files that an answer waits for: reading a megabyte takes as long as a hundred small executions.
+ */
+#define HASHED_NOW_BYTES (2 * MIB)
+
 #define YOUNG_MS 20 /* after which it is written down that it runs */
 
 static void fill_request(struct job *j)
@@ -24,6 +28,7 @@ static void fill_request(struct job *j)
         .timeout_ms = j->timeout_ms,
         .output_bytes = j->plane->order.output_bytes,
         .wants_artifacts = true,
+        .artifact_bytes = j->is_once ? HAUL_MAX_BYTES : HASHED_NOW_BYTES,
         .wants_usage = true,
         .keeps_now = j->session_id && j->mode != WISH_SYNC,
         .is_held = j->session_id != NULL,
@@ -64,7 +69,7 @@ static int begin_in(struct job *j, struct live *l, struct error *err)
 
 static bool is_free(const struct live *l)
 {
-    return l->session && !l->is_ending && !l->running && !l->first &&
+    return l->session && !l->is_ending && !l->running && !l->first && !l->carrying[0] &&
            session_info(l->session)->state == SESSION_READY;
 }
 
@@ -73,8 +78,8 @@ static void ignore(void *ctx, const struct store_answer *answer)
     (void)ctx, (void)answer;
 }
 
-/* That it runs, and in which session, in one commit. A process that dies before it leaves it queued
- * for the next one, so it may then run a second time. */
+/* The session's record first: the next process goes by it, and by the note that the spawner has,
+ * for as long as this is not committed. */
 static void write_begun(const struct job *j, struct live *l)
 {
     const struct store_execution_change change = {
@@ -84,15 +89,15 @@ static void write_begun(const struct job *j, struct live *l)
         .to = STORE_EXECUTION_RUNNING,
         .started_ns = j->started_ns,
     };
+    live_write(l);
     if (j->is_known)
         store_change_execution(j->plane->order.store, &change, ignore, NULL);
-    live_write(l);
 }
 
 void job_next(struct live *l)
 {
     struct error err;
-    while (l->first && l->session && !l->is_ending && !l->running &&
+    while (l->first && l->session && !l->is_ending && !l->running && !l->carrying[0] &&
            session_info(l->session)->state == SESSION_READY) {
         struct job *j = l->first;
         l->first = j->next;
@@ -140,10 +145,11 @@ static int refuse_busy(const struct live *l, struct error *err)
 
 int job_check_room(const struct plane *p, struct error *err)
 {
-    if (!p->order.max_executions || p->running < p->order.max_executions)
+    uint64_t count = p->running + p->starting;
+    if (!p->order.max_executions || count < p->order.max_executions)
         return 0;
     error_set(err, ERROR_LIMIT, "%zu executions run already, as many as there may be",
-              (size_t)p->running);
+              (size_t)count);
     error_word(err, "too_many_executions");
     error_hint(err, "try again when some have ended");
     err->retry_ms = 1000;
@@ -164,12 +170,19 @@ static bool is_returning(const struct live *l)
     return session_info(l->session)->state == SESSION_CREATING && !l->running && !l->first;
 }
 
+/* What it made is still being read; who asks has been told its end. */
+static bool is_carrying(const struct live *l)
+{
+    return l->carrying[0] && !l->running && !l->first;
+}
+
 /* Begins it or has it wait. */
 static int place(struct job *j, struct live *l, bool may_queue, struct error *err)
 {
     if (is_free(l))
         return job_check_room(j->plane, err) < 0 ? -1 : begin_in(j, l, err);
-    if (!(may_queue || is_returning(l)) || session_info(l->session)->state == SESSION_FAILED)
+    if (!(may_queue || is_returning(l) || is_carrying(l)) ||
+        session_info(l->session)->state == SESSION_FAILED)
         return refuse_busy(l, err);
     if (queue_length(l) >= SESSION_QUEUE_MAX) {
         error_set(err, ERROR_LIMIT, "%d executions wait already", SESSION_QUEUE_MAX);
@@ -215,11 +228,11 @@ void plane_execute(struct plane *p, const struct plane_caller *who, const char *
     }
     j->fn = fn;
     j->ctx = ctx;
-    if (j->state == EXECUTION_QUEUED && j->mode != WISH_SYNC)
+    if (j->mode != WISH_SYNC && (j->state == EXECUTION_QUEUED || !session_has_sent(l->session)))
         j->request_text = request_text(wish);
     if (j->mode != WISH_SYNC) {
         live_write(l);
-        job_make_known(j, job_on_known);
+        job_make_known(j, job_on_known, j);
     } else {
         j->timer = loop_timer_new(p->order.loop, YOUNG_MS, job_on_old, j);
     }
@@ -240,9 +253,6 @@ struct job *job_of_record(struct plane *p, const struct store_execution *row)
     j->mode = WISH_ASYNC;
     j->timeout_ms = p->order.timeout_ms;
     j->request_text = row->request ? xstrdup(row->request) : NULL;
-    const struct store_execution_change lease = {
-        .id = j->id, .to = row->state, .new_node = p->order.node, .new_epoch = p->order.epoch};
-    store_change_execution(p->order.store, &lease, ignore, NULL);
     j->journal = journal_new(MAX(p->order.output_bytes, JOURNAL_MIN));
     return j;
 }
@@ -251,34 +261,61 @@ const struct cell_request *job_attach(struct job *j, struct live *l)
 {
     j->live = l;
     l->running = j;
+    j->state = EXECUTION_RUNNING;
     j->plane->running++;
     fill_request(j);
     tell_started(j);
     return &j->request;
 }
 
-/* It was never begun: what was asked is still to be done. */
-void job_queue(struct job *j, struct live *l)
+/* What was asked, from its record. Who listens already goes on with the same journal. */
+static int fill_again(struct job *j, const struct live *l, struct error *err)
 {
-    struct error err;
     struct code_wish wish = {0};
     scoped_json json_t *value = NULL;
     size_t len = j->request_text ? strlen(j->request_text) : 0;
     const struct json_limits limits = {.max_bytes = len};
-    journal_drop(take_ptr(&j->journal));
+    struct journal *journal = take_ptr(&j->journal);
     free(take_ptr(&j->language));
-    error_set(&err, ERROR_INTERNAL, "what was asked is not known any more");
-    if (len == 0 || json_parse(&value, j->request_text, len, &limits, &err) < 0 ||
-        params_read(&wish, &code_wish_table, value, &err) < 0 ||
-        job_fill(j, &wish, l->kind, l->env, &err) < 0) {
-        if (!j->language)
-            j->language = xstrdup(catalog_spec(l->kind)->language);
-        job_end_unbegun(j, EXECUTION_LOST, REASON_INFRASTRUCTURE, err.msg);
-    } else {
-        j->live = l;
-        queue(j, l);
-    }
+    error_set(err, ERROR_INTERNAL, "what was asked is not known any more");
+    int answer = len == 0 || json_parse(&value, j->request_text, len, &limits, err) < 0 ||
+                         params_read(&wish, &code_wish_table, value, err) < 0 ||
+                         job_fill(j, &wish, l->kind, l->env, err) < 0
+                     ? -1
+                     : 0;
     params_release(&wish, &code_wish_table);
+    if (!j->language)
+        j->language = xstrdup(catalog_spec(l->kind)->language);
+    if (j->journal)
+        journal_drop(j->journal);
+    j->journal = journal;
+    return answer;
+}
+
+/* It was never begun: what was asked is still to be done. */
+void job_queue(struct job *j, struct live *l)
+{
+    struct error err;
+    if (fill_again(j, l, &err) < 0) {
+        job_end_unbegun(j, EXECUTION_LOST, REASON_INFRASTRUCTURE, err.msg);
+        return;
+    }
+    j->live = l;
+    queue(j, l);
+}
+
+bool job_queue_first(struct job *j)
+{
+    struct error ignored;
+    struct live *l = j->live;
+    if (!l || !l->session || l->running != j || fill_again(j, l, &ignored) < 0)
+        return false;
+    l->running = NULL;
+    j->next = l->first;
+    l->first = j;
+    j->state = EXECUTION_QUEUED;
+    j->plane->queued++;
+    return true;
 }
 
 void job_lose(struct job *j, const char *why)

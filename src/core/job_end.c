@@ -13,8 +13,7 @@
 #include "core/tail.h"
 
 #define DOCUMENT_MAX (STORE_RECORD_MAX_BYTES - 1 * MIB)
-#define FILE_MAX     (4 * MIB) /* of a file that comes back with the result... */
-#define FILES_MAX    (8 * MIB) /* ...and of all of them */
+#define STREAM_MAX   (1 * MIB) /* of each, in a document that would be too large */
 
 /* --- what happens in it ----------------------------------------------------------------------- */
 
@@ -41,52 +40,83 @@ static void on_result(void *ctx, const struct result *result)
     journal_add(j->journal, JOURNAL_RESULT, text, len);
 }
 
-/* The bytes of what a stateless run made come with its result, as far as they are not too many. */
 static void on_artifact_begin(void *ctx, const struct artifact *a)
 {
     struct job *j = ctx;
-    if (!j->files)
-        return;
-    j->file = xcalloc(1, sizeof(*j->file));
-    strbuf_init(j->file, MIN(FILE_MAX, FILES_MAX - j->files_bytes));
-    (void)a;
+    haul_begin(&j->haul, a);
 }
 
 static void on_artifact_data(void *ctx, const void *data, size_t len)
 {
-    const struct job *j = ctx;
-    if (j->file)
-        strbuf_add(j->file, data, len);
+    struct job *j = ctx;
+    haul_add(&j->haul, data, len);
 }
 
-static json_t *file_json(const struct artifact *a, const struct strbuf *content)
+static void on_artifact_end(void *ctx, const struct artifact *a)
 {
-    json_t *o = json_pack("{s:o, s:o}", "path", json_text(a->path, strlen(a->path)), "size",
-                          json_number(a->size));
+    struct job *j = ctx;
+    haul_end(&j->haul, a);
+}
+
+/* --- its document ----------------------------------------------------------------------------- */
+
+static void add_content(json_t *o, const struct strbuf *content)
+{
     json_t *text = json_stringn(strbuf_str(content), content->len);
-    bool is_whole = !content->overflow && content->len == a->size;
-    if (is_whole && text && !memchr(strbuf_str(content), '\0', content->len)) {
+    if (text && !memchr(strbuf_str(content), '\0', content->len)) {
         json_object_set(o, "content", text);
-    } else if (is_whole) {
+    } else {
         scoped_strbuf struct strbuf encoded;
         strbuf_init(&encoded, BASE64_ENCODED_LEN(content->len) + 1);
         base64_add(&encoded, strbuf_str(content), content->len);
         json_object_set_new(o, "content_base64", json_string(strbuf_str(&encoded)));
     }
     json_decref(text);
-    return o;
 }
 
-static void on_artifact_end(void *ctx, const struct artifact *a)
+static json_t *link_of(const struct job *j, const struct haul_item *item)
 {
-    struct job *j = ctx;
-    struct strbuf *file = take_ptr(&j->file);
-    if (!file)
-        return;
-    json_array_append_new(j->files, file_json(a, file));
-    j->files_bytes += file->len;
-    strbuf_release(file);
-    free(file);
+    const struct links_target link = {
+        .session = j->session_id ? j->session_id : j->id, .execution = j->id, .path = item->path};
+    return links_json(j->plane->order.links, &link, item->mtime_ns);
+}
+
+/* The bytes of what a stateless run made come with its result, as far as they are not too many;
+ * those of others can be fetched. */
+static json_t *files_json(const struct job *j)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < j->haul.count; i++) {
+        const struct haul_item *item = &j->haul.items[i];
+        json_t *o = json_pack("{s:o, s:o}", "path", json_text(item->path, strlen(item->path)),
+                              "size", json_number(item->size));
+        if (item->is_whole)
+            add_content(o, &item->content);
+        else if (item->is_wanted)
+            json_object_set_new(o, "download_url", link_of(j, item));
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
+/* One in a session has those of the session. */
+static void add_requirements(const struct job *j, json_t *document)
+{
+    scoped_json json_t *list = catalog_requirements(j->kind);
+    if (json_array_size(list) > 0)
+        json_object_set(document, "requirements", list);
+}
+
+/* Both lists have the order of their paths. */
+static void add_links(const struct job *j, json_t *document)
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach(json_object_get(document, "artifacts"), i, item)
+    {
+        if (i < j->haul.count && j->haul.items[i].is_wanted)
+            json_object_set_new(item, "download_url", link_of(j, &j->haul.items[i]));
+    }
 }
 
 static void tell_artifacts(const struct job *j, const json_t *document)
@@ -102,16 +132,45 @@ static void tell_artifacts(const struct job *j, const json_t *document)
     }
 }
 
-/* What the store can keep; results are the only part without a limit of their own. */
-static char *dump_fitting(json_t *o, size_t *len)
+static void cut_list(json_t *o, const char *name, size_t left)
 {
-    char *text = plane_dump(json_incref(o), len);
-    if (*len <= DOCUMENT_MAX)
+    json_t *list = json_object_get(o, name);
+    if (json_array_size(list) <= left)
+        return;
+    while (json_array_size(list) > left)
+        json_array_remove(list, json_array_size(list) - 1);
+    json_object_set_new(json_object_get(o, "truncated"), name, json_true());
+}
+
+static bool is_too_large(json_t *o, char **text, size_t *len)
+{
+    free(*text);
+    *text = plane_dump(json_incref(o), len);
+    return *len > DOCUMENT_MAX;
+}
+
+/* What the store can keep. First goes what has no limit of its own. A character may take six in a
+ * document, so names of files alone can be too much; of those the first ones stay. */
+static char *dump_fitting(json_t *o, const struct execution *e, size_t *len)
+{
+    char *text = NULL;
+    if (!is_too_large(o, &text, len))
         return text;
-    free(text);
-    json_object_set_new(o, "results", json_array());
-    json_object_set_new(json_object_get(o, "truncated"), "results", json_true());
-    return plane_dump(json_incref(o), len);
+    cut_list(o, "results", 0);
+    if (!is_too_large(o, &text, len))
+        return text;
+    execution_json_cut(o, e, STREAM_MAX);
+    for (size_t left = e->artifacts.count; is_too_large(o, &text, len) && left > 0;)
+        cut_list(o, "artifacts", left /= 2);
+    return text;
+}
+
+static void plan_archive(struct job *j, const struct execution *e)
+{
+    const struct plane_order *o = &j->plane->order;
+    bool can_keep = o->archive && o->links && !j->is_dropped;
+    haul_complete(&j->haul, &e->artifacts, can_keep ? archive_room(o->archive) : 0);
+    j->is_carried = haul_has_left(&j->haul);
 }
 
 static void set_document(struct job *j, const struct execution *e)
@@ -121,12 +180,17 @@ static void set_document(struct job *j, const struct execution *e)
     json_object_set_new(o, "created_at", plane_time(j->created_ns));
     if (j->session_id)
         json_object_set_new(o, "session_id", json_string(j->session_id));
+    if (j->is_once)
+        add_requirements(j, o);
+    j->document = dump_fitting(o, e, &j->document_len);
+    /* What follows is told and not kept: addresses expire. */
+    plan_archive(j, e);
+    add_links(j, o);
     tell_artifacts(j, o);
-    j->document = dump_fitting(o, &j->document_len);
-    if (j->files) { /* told, not kept */
-        json_object_set(o, "files", j->files);
+    if (j->is_once)
+        json_object_set_new(o, "files", files_json(j));
+    if (j->is_once || j->haul.count > 0)
         j->answer = plane_dump(json_incref(o), &j->answer_len);
-    }
     j->state = e->verdict.state;
     j->started_ns = e->started_ns;
     j->ended_ns = e->ended_ns ? e->ended_ns : clock_wall_ns();
@@ -148,9 +212,9 @@ static void end(struct job *j, const struct execution *e)
     if (p->events)
         tell_end(j, e);
     if (j->is_dropped) { /* it could not be written that it began: nobody knows it */
+        j->is_carried = false;
         job_leave_session(j);
-        j->is_told = true;
-        job_finish(j);
+        job_let_go(j);
         return;
     }
     job_write_end(j);
@@ -161,13 +225,13 @@ static void on_ended(void *ctx, const struct execution *e)
     struct job *j = ctx;
     struct live *l = j->live;
     j->plane->running--;
+    if (e->is_unbegun && job_queue_first(j))
+        return;
     if (l) {
         l->is_dirty = true;
         l->used_ns = clock_now_ns();
         l->last_used_ns = clock_wall_ns();
     }
-    if (j->session)
-        session_close(j->session);
     end(j, e);
 }
 

@@ -6,6 +6,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "core/execution_json.h"
@@ -30,16 +31,24 @@ char *job_stub(const char *id, const char *session_id, const char *language,
     return plane_dump(o, len);
 }
 
-void job_tell(const struct job *j, plane_fn fn, void *ctx)
+/* An end is told when it is written and its session is free: the store may have it a moment before
+ * that, and is not asked. */
+void job_tell_running(const struct job *j, plane_fn fn, void *ctx)
 {
     size_t len;
-    if (j->document) {
-        fn(ctx, j->document, j->document_len, NULL);
-        return;
-    }
+    enum execution_state before = j->started_ns ? EXECUTION_RUNNING : EXECUTION_QUEUED;
+    enum execution_state state = j->document ? before : j->state;
     scoped_free char *text =
-        job_stub(j->id, j->session_id, j->language, j->state, j->created_ns, j->started_ns, &len);
+        job_stub(j->id, j->session_id, j->language, state, j->created_ns, j->started_ns, &len);
     fn(ctx, text, len, NULL);
+}
+
+void job_tell(const struct job *j, plane_fn fn, void *ctx)
+{
+    if (j->document)
+        fn(ctx, j->document, j->document_len, NULL);
+    else
+        job_tell_running(j, fn, ctx);
 }
 
 void job_tell_waiter(struct job *j, const struct error *err)
@@ -48,7 +57,7 @@ void job_tell_waiter(struct job *j, const struct error *err)
     j->fn = NULL;
     if (fn && err)
         plane_fail(fn, j->ctx, err);
-    else if (fn && j->answer) /* the files are for who waited alone */
+    else if (fn && j->answer) /* what is not kept is for who waited alone */
         fn(j->ctx, j->answer, j->answer_len, NULL);
     else if (fn)
         job_tell(j, fn, j->ctx);
@@ -108,12 +117,26 @@ void job_finish(struct job *j)
     j->timer = loop_timer_new(j->plane->order.loop, LINGER_MS, on_forget, j);
 }
 
+/* All is told. A sandbox of its own goes only now: to end it earlier would delay the answer. It
+ * stays a little longer when what is in it is still to be read. */
+void job_let_go(struct job *j)
+{
+    j->is_told = true;
+    if (!j->session)
+        job_finish(j);
+    else if (!j->is_carried)
+        session_close(j->session); /* whose end finishes the job */
+}
+
 static void on_end_written(void *ctx, const struct store_answer *answer)
 {
     struct job *j = ctx;
     const struct error *err = j->is_dropped ? NULL : answer->err;
-    if (err && err->code == ERROR_UNAVAILABLE && (j->is_known || !j->fn)) {
+    if (err && error_passes(err) && (j->is_known || !j->fn)) {
         job_tell_waiter(j, err);
+        j->is_carried = false;
+        if (j->session)
+            session_close(j->session);
         loop_timer_free(j->timer);
         j->timer = loop_timer_new(j->plane->order.loop, AGAIN_MS, job_write_end, j);
         return;
@@ -121,12 +144,16 @@ static void on_end_written(void *ctx, const struct store_answer *answer)
     if (err)
         log_error(j->plane->order.log, "the end of an execution could not be written",
                   LOG_STR("execution", j->id), LOG_STR("error", err->msg));
+    if (answer->err)
+        j->is_carried = false;
+    else
+        job_keep(j);
     job_leave_session(j);
     if (j->journal && !journal_has_ended(j->journal))
-        journal_add(j->journal, JOURNAL_ENDED, j->document, j->document_len);
+        journal_add(j->journal, JOURNAL_ENDED, j->answer ? j->answer : j->document,
+                    j->answer ? j->answer_len : j->document_len);
     job_tell_waiter(j, err);
-    j->is_told = true;
-    job_finish(j);
+    job_let_go(j);
 }
 
 static void on_change_written(void *ctx, const struct store_answer *answer)
@@ -141,7 +168,11 @@ static void on_change_written(void *ctx, const struct store_answer *answer)
 void job_write_end(void *ctx)
 {
     struct job *j = ctx;
-    const struct store_execution row = row_of(j);
+    struct archive_rows left = {0};
+    if (j->plane->order.archive)
+        archive_rows_init(&left, j->id, &j->haul);
+    struct store_execution row = row_of(j);
+    row.artifacts = left.list;
     const struct store_execution_change change = {
         .id = j->id,
         .node = j->plane->order.node,
@@ -150,12 +181,14 @@ void job_write_end(void *ctx)
         .started_ns = j->started_ns,
         .ended_ns = j->ended_ns,
         .doc = j->document,
+        .artifacts = left.list,
     };
     loop_timer_free(take_ptr(&j->timer));
     if (j->is_known)
         store_change_execution(j->plane->order.store, &change, on_change_written, j);
     else
-        store_add_execution(j->plane->order.store, &row, on_end_written, j);
+        store_keep_execution(j->plane->order.store, &row, on_end_written, j);
+    archive_rows_release(&left);
 }
 
 /* False: it does not wait. */
@@ -193,23 +226,43 @@ void job_on_known(void *ctx, const struct store_answer *answer)
     }
 }
 
-void job_make_known(struct job *j, store_fn fn)
+void job_make_known(struct job *j, store_fn fn, void *ctx)
 {
     const struct store_execution row = row_of(j);
     j->is_known = true;
-    store_add_execution(j->plane->order.store, &row, fn, j);
+    store_add_execution(j->plane->order.store, &row, fn, ctx);
 }
 
-static void on_old_written(void *ctx, const struct store_answer *answer)
+/* Its end may come before this is written, so it is looked for. */
+struct noting {
+    struct plane *plane;
+    char id[ID_BYTES];
+    plane_fn fn;
+    void *ctx;
+};
+
+static void on_noted(void *ctx, const struct store_answer *answer)
 {
-    struct job *j = ctx;
-    j->is_known = !answer->err;
+    scoped_free struct noting *n = ctx;
+    struct map_node *node = map_find(&n->plane->jobs, n->id);
+    if (node)
+        MAP_OF(node, struct job, by_id)->is_known = !answer->err;
+    if (n->fn)
+        n->fn(n->ctx, NULL, 0, answer->err);
+}
+
+void job_note(struct job *j, plane_fn fn, void *ctx)
+{
+    struct noting *n = xcalloc(1, sizeof(*n));
+    *n = (struct noting){.plane = j->plane, .fn = fn, .ctx = ctx};
+    memcpy(n->id, j->id, sizeof(n->id));
+    loop_timer_free(take_ptr(&j->timer)); /* which would do the same */
+    if (j->live)
+        live_write(j->live);
+    job_make_known(j, on_noted, n);
 }
 
 void job_on_old(void *ctx)
 {
-    struct job *j = ctx;
-    loop_timer_free(take_ptr(&j->timer));
-    job_make_known(j, on_old_written);
-    live_write(j->live);
+    job_note(ctx, NULL, NULL);
 }

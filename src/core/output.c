@@ -71,16 +71,38 @@ bool output_is_cut(const struct output *o)
     return o->total > output_kept(o);
 }
 
-void output_text(const struct output *o, struct strbuf *out)
+/* The tail in the two parts that it has in its ring, and how long the first is. */
+static size_t tail_start(const struct output *o, size_t *first)
 {
     size_t len = tail_len(o);
+    size_t start = (o->tail_at + o->tail_cap - len) % o->tail_cap;
+    *first = MIN(len, o->tail_cap - start);
+    return start;
+}
+
+void output_text(const struct output *o, struct strbuf *out)
+{
+    size_t len = tail_len(o), first;
     strbuf_add(out, strbuf_str(&o->head), o->head.len);
     if (output_is_cut(o))
         strbuf_add_fmt(out, "\n[... %" PRIu64 " bytes left out ...]\n", o->total - output_kept(o));
     if (len == 0)
         return;
-    size_t start = (o->tail_at + o->tail_cap - len) % o->tail_cap;
-    size_t first = MIN(len, o->tail_cap - start);
+    size_t start = tail_start(o, &first);
     strbuf_add(out, o->tail + start, first);
     strbuf_add(out, o->tail, len - first);
+}
+
+void output_cut(struct output *out, const struct output *o, size_t max_bytes)
+{
+    size_t len = tail_len(o), first;
+    output_init(out, max_bytes);
+    output_add(out, strbuf_str(&o->head), o->head.len);
+    if (output_is_cut(o))
+        output_skip(out, o->total - output_kept(o));
+    if (len == 0)
+        return;
+    size_t start = tail_start(o, &first);
+    output_add(out, o->tail + start, first);
+    output_add(out, o->tail, len - first);
 }

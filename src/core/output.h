@@ -26,3 +26,6 @@ bool output_is_cut(const struct output *o);
 
 /* The kept bytes in order; where something is missing, one line says how much. */
 void output_text(const struct output *o, struct strbuf *out);
+
+/* `out` becomes what `o` would be if so much less were kept; to be released. */
+void output_cut(struct output *out, const struct output *o, size_t max_bytes);

@@ -46,6 +46,12 @@ char *plane_dump(json_t *document, size_t *len)
     return strbuf_take(&text);
 }
 
+json_t *plane_kept(const char *text)
+{
+    json_t *value = text ? json_parse_own(text, strlen(text)) : NULL;
+    return value ? value : json_object();
+}
+
 json_t *plane_time(int64_t wall_ns)
 {
     char text[CLOCK_TEXT_BYTES];
@@ -80,6 +86,8 @@ int plane_open(struct plane **out, const struct plane_order *order, struct error
     struct plane *p = xcalloc(1, sizeof(*p));
     p->order = *order;
     p->is_recovering = true;
+    if (order->archive)
+        archive_set_source(order->archive, &plane_source, p);
     *out = p;
     return 0;
 }

@@ -9,8 +9,11 @@
 #pragma once
 
 #include "base/log.h"
+#include "core/archive.h"
 #include "core/catalog.h"
+#include "core/gateway.h"
 #include "core/journal.h"
+#include "core/links.h"
 #include "core/wish.h"
 #include "store/store.h"
 
@@ -23,6 +26,8 @@ struct plane_order {
     struct spawner_client *spawner;
     struct store *store;
     struct catalog *catalog;
+    struct archive *archive;   /* NULL: nothing that executions make is kept */
+    const struct links *links; /* how it is reached; NULL: not at all */
     const struct log *log;
     const char *node;
     uint64_t epoch;
@@ -31,6 +36,8 @@ struct plane_order {
     uint64_t timeout_max_ms;  /* ...and at most */
     uint64_t ttl_ms, idle_ms; /* of sessions that ask for no others; 0: none */
     uint64_t max_executions;  /* that run at a time; 0: any number */
+    struct gateway *gateway;  /* for sandboxes that may reach something; NULL: none may */
+    struct network_bounds network;
 };
 
 MUST_CHECK int plane_open(struct plane **out, const struct plane_order *order, struct error *err);
@@ -100,6 +107,11 @@ struct session *plane_use(struct plane *plane, const struct plane_caller *who, c
                           struct error *err);
 const char *plane_session_id(struct plane *plane, const struct plane_caller *who,
                              const char *word); /* of a live one; or NULL */
+/* Whether a live session has all of these, in whatever form they are asked for. ERROR_CONFLICT: its
+ * packages were chosen when it began. */
+MUST_CHECK int plane_check_packages(struct plane *plane, const struct plane_caller *who,
+                                    const char *word, const struct param_strings *wanted,
+                                    struct error *err);
 
 /* Writes down what another process needs to go on with it; what the store is asked for next is
  * written after that. */
@@ -119,6 +131,13 @@ MUST_CHECK int plane_open_terminal(struct terminal **out, struct plane *plane,
                                    const struct plane_caller *who, const char *word,
                                    const struct terminal_order *order, struct error *err);
 
+/* errand_open() in a live session. */
+struct errand;
+struct errand_order;
+MUST_CHECK int plane_open_errand(struct errand **out, struct plane *plane,
+                                 const struct plane_caller *who, const char *word,
+                                 const struct errand_order *order, struct error *err);
+
 /* --- executions ------------------------------------------------------------------------------- */
 
 /* In a session. ASYNC: `fn` when it is written down. SYNC: at its end. STREAM: as ASYNC, and the
@@ -136,6 +155,11 @@ void plane_get_execution(struct plane *plane, const struct plane_caller *who, co
                          plane_fn fn, void *ctx);
 void plane_list_executions(struct plane *plane, const struct plane_caller *who,
                            const struct plane_filter *filter, plane_fn fn, void *ctx);
+
+/* Writes down one that somebody waits for, so that its id can be told before its end and the next
+ * process knows of it. `fn` has no document. ERROR_NOT_FOUND: it has ended, or not come yet. */
+void plane_make_known(struct plane *plane, const struct plane_caller *who, const char *id,
+                      plane_fn fn, void *ctx);
 
 /* Interrupts it, and kills it when that does not help; one that waits never begins. The document as
  * it is then: its end may still come. One that has ended is fine. */

@@ -15,6 +15,7 @@ static struct job *find_job(struct plane *p, const struct plane_caller *who, con
 }
 
 struct asking {
+    struct plane *plane;
     plane_fn fn;
     void *ctx;
     char id[ID_BYTES];
@@ -30,7 +31,7 @@ static void tell_stored(const struct asking *a, const struct store_execution *ro
 {
     size_t len;
     if (row->doc) {
-        a->fn(a->ctx, row->doc, strlen(row->doc), NULL);
+        plane_tell_document(a->plane, row->id, row->doc, a->fn, a->ctx);
         return;
     }
     scoped_free char *text =
@@ -63,7 +64,7 @@ static void get_stored(struct plane *p, const struct plane_caller *who, const ch
         return;
     }
     struct asking *a = xcalloc(1, sizeof(*a));
-    *a = (struct asking){.fn = fn, .ctx = ctx};
+    *a = (struct asking){.plane = p, .fn = fn, .ctx = ctx};
     snprintf(a->id, sizeof(a->id), "%s", id);
     const struct store_name name = {.id = id, .owner = who->sees_all ? NULL : who->owner};
     store_get_execution(p->order.store, &name, on_got, a);
@@ -73,10 +74,29 @@ void plane_get_execution(struct plane *p, const struct plane_caller *who, const 
                          plane_fn fn, void *ctx)
 {
     const struct job *j = find_job(p, who, id);
-    if (j && (!j->document || j->is_told)) /* an end is told when it is written */
-        job_tell(j, fn, ctx);
+    if (j && j->document && j->is_told)
+        plane_tell_document(p, id, j->document, fn, ctx);
+    else if (j)
+        job_tell_running(j, fn, ctx);
     else
         get_stored(p, who, id, fn, ctx);
+}
+
+void plane_make_known(struct plane *p, const struct plane_caller *who, const char *id, plane_fn fn,
+                      void *ctx)
+{
+    struct error err;
+    struct job *j = find_job(p, who, id);
+    if (!j || j->document) {
+        not_found(&err, id);
+        plane_fail(fn, ctx, &err);
+        return;
+    }
+    if (j->is_known) {
+        fn(ctx, NULL, 0, NULL);
+        return;
+    }
+    job_note(j, fn, ctx);
 }
 
 static void unqueue(struct job *j)

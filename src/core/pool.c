@@ -6,28 +6,33 @@
 
 #include "base/memory.h"
 
-#define CREATES_AT_ONCE 2   /* refilling leaves the machine to those who run */
-#define TICK_MS         100 /* how often demand is looked at */
-#define LEAD_TICKS      3   /* demand of this many ticks is kept in stock */
-#define DECAY           64  /* demand falls by 1/64 a tick: half in about 4.5 s */
-#define RETRY_MS        500 /* after a session that could not be made */
+#define CREATES_AT_ONCE   2     /* refilling leaves the machine to those who run */
+#define TICK_MS           100   /* how often demand is looked at */
+#define LEAD_TICKS        3     /* demand of this many ticks is kept in stock */
+#define DECAY             64    /* demand falls by 1/64 a tick: half in about 4.5 s */
+#define RETRY_MS          500   /* after a session that could not be made */
+#define PACKAGES_RETRY_MS 60000 /* the same, when each try may have packages installed */
+#define REST_MS           3     /* what was taken is used meanwhile, with the spawner to itself */
+#define LOW_PART          4     /* with less than this part of the stock left there is no rest */
+#define CALM_MS           10    /* one that nobody took for so long has time to rehearse */
 
 struct parked {
     struct parked *next;
     struct pool *pool;
     struct session *session;
-    bool is_ready;
+    bool is_ready, has_rehearsed, is_settled;
 };
 
 struct pool {
     struct loop *loop;
     struct spawner_client *spawner;
     struct pool_order order;
-    struct session_template template;
     struct warm *warm;
     struct parked *first; /* the oldest first */
     size_t ready, creating;
     struct loop_timer *timer;
+    struct loop_timer *rest; /* after which it refills; NULL: nothing was taken */
+    struct loop_timer *calm; /* after which some rehearse, or have; NULL: nothing is left to do */
     uint64_t retry_ticks;
     unsigned taken_now; /* in this tick */
     unsigned demand;    /* of a tick, times DECAY; rises at once, falls slowly */
@@ -39,6 +44,13 @@ struct pool {
 };
 
 static void refill(struct pool *p);
+
+static uint64_t find_zygote(const struct pool *p)
+{
+    if (p->warm)
+        return warm_zygote(p->warm);
+    return p->order.lent ? p->order.lent(p->order.borrower) : 0;
+}
 
 static size_t target(const struct pool *p)
 {
@@ -60,6 +72,34 @@ static void unlink_parked(struct pool *p, struct parked *parked)
         p->creating--;
 }
 
+static void on_calm(void *ctx);
+
+static void wait_for_calm(struct pool *p)
+{
+    if (!p->calm)
+        p->calm = loop_timer_new(p->loop, CALM_MS, on_calm, p);
+}
+
+/* Under a load that takes each as soon as it is there, a rehearsal would only cost. What it took is
+ * nobody's: from the next time on, it is not counted any more. */
+static void on_calm(void *ctx)
+{
+    struct pool *p = ctx;
+    loop_timer_free(take_ptr(&p->calm));
+    for (struct parked *at = p->first; at; at = at->next) {
+        if (!at->is_ready || at->is_settled || session_info(at->session)->state != SESSION_READY)
+            continue;
+        if (at->has_rehearsed) {
+            session_forget_usage(at->session);
+            at->is_settled = true;
+        } else {
+            session_rehearse(at->session);
+            at->has_rehearsed = true;
+            wait_for_calm(p);
+        }
+    }
+}
+
 /* After its last event nobody refers to the session any more. */
 static void on_parked_changed(void *ctx, struct session *session)
 {
@@ -72,12 +112,14 @@ static void on_parked_changed(void *ctx, struct session *session)
             parked->is_ready = true;
             p->creating--;
             p->ready++;
+            p->error = (struct error){0};
+            wait_for_calm(p);
             refill(p);
         }
         break;
     case SESSION_FAILED: /* never used, so nothing is lost with it */
         p->error = info->error;
-        p->retry_ticks = RETRY_MS / TICK_MS;
+        p->retry_ticks = (p->order.template->packages ? PACKAGES_RETRY_MS : RETRY_MS) / TICK_MS;
         session_close(session);
         break;
     case SESSION_TERMINATED:
@@ -94,7 +136,8 @@ static void on_parked_changed(void *ctx, struct session *session)
     }
 }
 
-static const struct session_events parked_events = {.changed = on_parked_changed};
+static const struct session_events parked_events = {.changed = on_parked_changed,
+                                                    .is_parked = true};
 
 static struct parked *find_ready(const struct pool *p)
 {
@@ -119,9 +162,9 @@ static int add(struct pool *p)
     struct parked **end = &p->first;
     struct parked *parked = xcalloc(1, sizeof(*parked));
     parked->pool = p;
-    p->template.zygote = p->warm ? warm_zygote(p->warm) : 0;
-    if (session_open(&parked->session, p->loop, p->spawner, &p->template, &parked_events, parked,
-                     &p->error) < 0) {
+    p->order.template->zygote = find_zygote(p);
+    if (session_open(&parked->session, p->loop, p->spawner, p->order.template, &parked_events,
+                     parked, &p->error) < 0) {
         free(parked);
         return -1;
     }
@@ -132,19 +175,37 @@ static int add(struct pool *p)
     return 0;
 }
 
-/* With a warm interpreter on its way, a cold start would only delay it. */
+/* With a warm interpreter on its way, a cold start would only delay it; and what is to be forked
+ * cannot do without one. */
 static bool can_create(const struct pool *p)
 {
-    return !p->is_closing && p->retry_ticks == 0 && (!p->warm || warm_zygote(p->warm));
+    bool needs_zygote = p->warm || p->order.template->forks > 0;
+    return !p->is_closing && p->retry_ticks == 0 && (!needs_zygote || find_zygote(p));
 }
 
 static void refill(struct pool *p)
 {
     while (can_create(p) && p->creating < CREATES_AT_ONCE && p->ready + p->creating < target(p) &&
-           capacity_has_room(p->template.capacity, &p->template.limits)) {
+           capacity_has_room(p->order.template->capacity, &p->order.template->limits)) {
         if (add(p) < 0)
             return;
     }
+}
+
+static void on_rested(void *ctx)
+{
+    struct pool *p = ctx;
+    loop_timer_free(take_ptr(&p->rest));
+    refill(p);
+}
+
+/* Making one costs the machine more than using one does: it can wait while enough are left. */
+static void refill_soon(struct pool *p)
+{
+    if (p->ready * LOW_PART < target(p) || p->ready == 0)
+        refill(p);
+    else if (!p->rest)
+        p->rest = loop_timer_new(p->loop, REST_MS, on_rested, p);
 }
 
 static void shrink(struct pool *p)
@@ -194,14 +255,14 @@ int pool_take(struct pool *p, struct session **out, bool *is_parked,
     *is_parked = parked;
     if (!parked) {
         p->missed++;
-        p->template.zygote = p->warm ? warm_zygote(p->warm) : 0;
-        return session_open(out, p->loop, p->spawner, &p->template, events, ctx, err);
+        p->order.template->zygote = find_zygote(p);
+        return session_open(out, p->loop, p->spawner, p->order.template, events, ctx, err);
     }
     unlink_parked(p, parked);
     *out = parked->session;
     session_give(parked->session, events, ctx);
     free(parked);
-    refill(p);
+    refill_soon(p);
     return 0;
 }
 
@@ -240,7 +301,6 @@ int pool_open(struct pool **out, struct loop *loop, struct spawner_client *spawn
     p->loop = loop;
     p->spawner = spawner;
     p->order = *order;
-    p->template = *order->template;
     if (order->warm) {
         struct warm_order warm = *order->warm;
         warm.changed = on_warm_changed;
@@ -250,10 +310,11 @@ int pool_open(struct pool **out, struct loop *loop, struct spawner_client *spawn
             return -1;
         }
     }
-    if (p->template.capacity)
-        capacity_add_yielder(p->template.capacity, on_yield, p);
+    if (p->order.template->capacity)
+        capacity_add_yielder(p->order.template->capacity, on_yield, p);
     p->timer = loop_timer_new(loop, TICK_MS, on_tick, p);
-    refill(p);
+    if (!order->lent) /* else it was opened for somebody, who is served first */
+        refill(p);
     *out = p;
     return 0;
 }
@@ -264,6 +325,8 @@ void pool_close(struct pool *p, void (*closed)(void *ctx), void *ctx)
     p->closed = closed;
     p->closed_ctx = ctx;
     loop_timer_free(take_ptr(&p->timer));
+    loop_timer_free(take_ptr(&p->rest));
+    loop_timer_free(take_ptr(&p->calm));
     if (p->warm)
         warm_stop(p->warm);
     if (!p->first) {
@@ -280,9 +343,11 @@ void pool_free(struct pool *p)
 {
     if (!p)
         return;
-    if (p->template.capacity)
-        capacity_remove_yielder(p->template.capacity, p);
+    if (p->order.template->capacity)
+        capacity_remove_yielder(p->order.template->capacity, p);
     loop_timer_free(p->timer);
+    loop_timer_free(p->rest);
+    loop_timer_free(p->calm);
     while (p->first) {
         struct parked *parked = p->first;
         p->first = parked->next;

@@ -12,9 +12,11 @@
 struct pool;
 
 struct pool_order {
-    const struct session_template *template; /* borrowed; its zygote is filled in here */
-    const struct warm_order *warm; /* NULL: interpreters start cold; its events are ours */
-    size_t min_parked;             /* kept ready even when nobody asks */
+    struct session_template *template; /* borrowed; its zygote is filled in here */
+    const struct warm_order *warm;     /* NULL: none of its own; its events are ours */
+    uint64_t (*lent)(void *borrower); /* without one: the warm interpreter of another; NULL: none */
+    void *borrower;
+    size_t min_parked; /* kept ready even when nobody asks */
     size_t max_parked;
 };
 

@@ -18,7 +18,7 @@ struct recipe {
     struct session_template template;
     struct runner_kernel kernel;
     const char **env;
-    char **own_env; /* copies of the given variables */
+    char **own_env; /* copies of the given variables, behind those of the packages */
 };
 
 /* --- environment ----------------------------------------------------------------------------- */
@@ -48,18 +48,22 @@ static size_t count_of(char *const *list)
     return count;
 }
 
-int recipe_env(const char ***out, const struct runner *runner, char *const *given,
-               struct error *err)
+int recipe_env(const char ***out, const struct runner *runner, const struct packages *packages,
+               char *const *given, struct error *err)
 {
+    static const struct runner_words none;
+    const struct runner_words *of_packages = packages ? &packages->installer.env : &none;
     static const char *const common[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp",
                                          "LANG=C.UTF-8"};
     size_t count = 0, given_count = count_of(given);
-    scoped_free const char **env =
-        xcalloc(ARRAY_LEN(common) + runner->env.count + given_count + 1, sizeof(*env));
+    scoped_free const char **env = xcalloc(
+        ARRAY_LEN(common) + runner->env.count + of_packages->count + given_count + 1, sizeof(*env));
     for (size_t i = 0; i < ARRAY_LEN(common); i++)
         set_env(env, &count, common[i]);
     for (size_t i = 0; i < runner->env.count; i++)
         set_env(env, &count, runner->env.items[i]);
+    for (size_t i = 0; i < of_packages->count; i++)
+        set_env(env, &count, of_packages->items[i]);
     for (size_t i = 0; i < given_count; i++) {
         if (!strchr(given[i], '=') || given[i][0] == '=')
             return error_set(err, ERROR_INVALID, "'%s' is not NAME=VALUE", given[i]);
@@ -69,12 +73,15 @@ int recipe_env(const char ***out, const struct runner *runner, char *const *give
     return 0;
 }
 
-static char **copy_list(char *const *list)
+/* What the packages say first, so that the given ones win. */
+static char **copy_lists(const struct packages *packages, char *const *given)
 {
-    size_t count = count_of(list);
-    char **copy = xcalloc(count + 1, sizeof(*copy));
-    for (size_t i = 0; i < count; i++)
-        copy[i] = xstrdup(list[i]);
+    size_t count = 0, packages_count = packages ? packages->installer.env.count : 0;
+    char **copy = xcalloc(packages_count + count_of(given) + 1, sizeof(*copy));
+    for (size_t i = 0; i < packages_count; i++)
+        copy[count++] = xstrdup(packages->installer.env.items[i]);
+    for (; given && *given; given++)
+        copy[count++] = xstrdup(*given);
     return copy;
 }
 
@@ -114,14 +121,16 @@ int recipe_open(struct recipe **out, const struct recipe_order *o, struct error 
     scoped(recipe) struct recipe *r = xcalloc(1, sizeof(*r));
     struct session_template *t = &r->template;
     t->kernel_fd = t->copier_fd = -1;
-    r->own_env = copy_list(o->env);
+    r->own_env = copy_lists(o->packages, o->env);
     if (runner_find_kernel(&r->kernel, o->runner, o->recipes_dir, err) < 0 ||
-        recipe_env(&r->env, o->runner, r->own_env, err) < 0)
+        recipe_env(&r->env, o->runner, NULL, r->own_env, err) < 0)
         return -1;
     if (r->kernel.text && copy_text(&t->kernel_fd, r->kernel.text, err) < 0)
         return -1;
     open_copier(t, o->copier);
     memcpy(t->image, o->runner->digest, sizeof(t->image));
+    t->packages = o->packages;
+    t->builder = o->builder;
     t->argv = (const char *const *)r->kernel.command.items;
     t->env = r->env;
     t->is_plain = r->kernel.is_plain;

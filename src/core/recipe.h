@@ -5,6 +5,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "core/packages.h"
 #include "core/session.h"
 #include "image/runner.h"
 
@@ -14,6 +15,8 @@ struct recipe_order {
     const char *recipes_dir; /* where the kernels of Cove's own languages are */
     const char *copier;      /* path of what helps kernels to copy themselves; may be missing */
     char *const *env;        /* NAME=VALUE, NULL-terminated; NULL: none */
+    const struct packages *packages; /* that its sandboxes have; NULL: none; as the runner */
+    struct builder *builder;         /* that makes them */
     struct spawn_limits limits;
     bool allow_degraded;
 };
@@ -28,8 +31,8 @@ SCOPED_DEFINE(recipe)
 
 struct session_template *recipe_template(struct recipe *recipe); /* borrowed; may be adjusted */
 
-/* What every program of a runner finds: the usual variables, the runner's, the given ones; later
- * ones replace earlier ones of the same name. The array is owned by the caller, its strings are
- * borrowed. ERROR_INVALID: one is not NAME=VALUE. */
-MUST_CHECK int recipe_env(const char ***out, const struct runner *runner, char *const *given,
-                          struct error *err);
+/* What every program of a runner finds: the usual variables, the runner's, those of its packages
+ * (NULL: none), the given ones; later ones replace earlier ones of the same name. The array is
+ * owned by the caller, its strings are borrowed. ERROR_INVALID: one is not NAME=VALUE. */
+MUST_CHECK int recipe_env(const char ***out, const struct runner *runner,
+                          const struct packages *packages, char *const *given, struct error *err);

@@ -11,16 +11,10 @@
 #include "core/mime.h"
 #include "core/plane_inside.h"
 
-#define TEXT_MAX     (8 * 1024 * 1024)
 #define REPORTED_MAX 1000
 #define HEX_PATTERN  "^[0-9a-f]{64}$"
 
 /* --- what they say ---------------------------------------------------------------------------- */
-
-static const enum store_execution_state ends[] = {STORE_EXECUTION_COMPLETED, STORE_EXECUTION_FAILED,
-                                                  STORE_EXECUTION_TIMEOUT,
-                                                  STORE_EXECUTION_CANCELLED};
-static const char *const end_names[] = {"completed", "failed", "timeout", "cancelled", NULL};
 
 static bool is_hash(const char *text)
 {
@@ -28,32 +22,7 @@ static bool is_hash(const char *text)
     return parse_hex(text, hash, sizeof(hash));
 }
 
-static bool is_signal(const char *text)
-{
-    return strncmp(text, "SIG", 3) == 0 && strlen(text) <= 16;
-}
-
 /* clang-format off */
-#define AT(field) offsetof(struct result_report, field)
-static const struct param result_rows[] = {
-    {.name = "state", .type = PARAM_CHOICE, .is_required = true, .offset = AT(state), .choices = end_names, .example = "\"completed\"",
-     .help = "How it ended."},
-    {.name = "exit_code", .type = PARAM_INTEGER, .offset = AT(exit_code), .has_offset = AT(has_exit_code), .max = 255,
-     .help = "Of its process, when it ended by itself."},
-    {.name = "signal", .type = PARAM_STRING, .offset = AT(signal), .max_len = 16, .check = is_signal,
-     .pattern = "^SIG[A-Z0-9+]{1,13}$", .help = "That ended it."},
-    {.name = "stdout", .type = PARAM_STRING, .offset = AT(stdout_text), .max_len = TEXT_MAX, .help = "What it printed."},
-    {.name = "stderr", .type = PARAM_STRING, .offset = AT(stderr_text), .max_len = TEXT_MAX, .help = "What it printed there."},
-    {.name = "reason", .type = PARAM_JSON, .offset = AT(reason), .help = "Why it did not complete, as in an execution."},
-    {.name = "results", .type = PARAM_JSON, .offset = AT(results), .help = "Its values, as in an execution."},
-    {.name = "error", .type = PARAM_JSON, .offset = AT(error), .help = "Its exception, as in an execution."},
-    {.name = "usage", .type = PARAM_JSON, .offset = AT(usage), .help = "What it used, as in an execution."},
-    {.name = "truncated", .type = PARAM_JSON, .offset = AT(truncated), .help = "What is not whole, as in an execution."},
-    {.name = "duration_ms", .type = PARAM_NUMBER, .offset = AT(duration_ms), .max = 1e12, .help = "How long it ran."},
-};
-#undef AT
-const struct param_table result_report_table = PARAM_TABLE(struct result_report, "ResultReport", result_rows);
-
 static const char *const running_names[] = {"running", NULL};
 static const struct param status_rows[] = {
     {.name = "state", .type = PARAM_CHOICE, .offset = offsetof(struct status_report, state), .choices = running_names,
@@ -63,8 +32,8 @@ const struct param_table status_report_table = PARAM_TABLE(struct status_report,
 
 #define AT(field) offsetof(struct artifact_report, field)
 static const struct param artifact_rows[] = {
-    {.name = "path", .type = PARAM_STRING, .is_required = true, .offset = AT(path), .max_len = 4095, .example = "\"out.png\"",
-     .help = "Relative to the workspace."},
+    {.name = "path", .type = PARAM_STRING, .is_required = true, .offset = AT(path), .max_len = 4095, .check = job_is_path,
+     .example = "\"out.png\"", .help = "Relative to the workspace."},
     {.name = "size", .type = PARAM_SIZE, .is_required = true, .offset = AT(size), .max = 1e15, .example = "18211", .help = "Bytes."},
     {.name = "mime_type", .type = PARAM_STRING, .offset = AT(mime_type), .max_len = 127, .help = "Its type; else by its name."},
     {.name = "sha256", .type = PARAM_STRING, .offset = AT(sha256), .max_len = 64, .check = is_hash, .pattern = HEX_PATTERN,
@@ -163,8 +132,11 @@ void report_running(struct plane *p, const char *id, plane_fn fn, void *ctx)
     int64_t now = clock_wall_ns();
     if (!is_ours(p, id, fn, ctx))
         change(p,
-               &(struct store_execution_change){
-                   .id = id, .to = STORE_EXECUTION_RUNNING, .started_ns = now, .heartbeat_ns = now},
+               &(struct store_execution_change){.id = id,
+                                                .from = STORE_BIT(STORE_EXECUTION_QUEUED),
+                                                .to = STORE_EXECUTION_RUNNING,
+                                                .started_ns = now,
+                                                .heartbeat_ns = now},
                fn, ctx);
 }
 
@@ -185,27 +157,6 @@ struct ending {
     json_t *fields;
     enum store_execution_state state;
 };
-
-static json_t *or_else(json_t *value, json_t *other)
-{
-    if (!value)
-        return other;
-    json_decref(other);
-    return json_incref(value);
-}
-
-static json_t *fields_of(const struct result_report *r)
-{
-    return json_pack(
-        "{s:s, s:o, s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:f}", "state", end_names[r->state],
-        "exit_code", r->has_exit_code ? json_integer(r->exit_code) : json_null(), "signal",
-        json_text_or_null(r->signal), "reason", or_else(r->reason, json_null()), "stdout",
-        r->stdout_text ? r->stdout_text : "", "stderr", r->stderr_text ? r->stderr_text : "",
-        "results", or_else(r->results, json_array()), "error", or_else(r->error, json_null()),
-        "truncated", or_else(r->truncated, json_object()), "usage",
-        or_else(r->usage, json_pack("{s:f, s:i}", "cpu_ms", 0.0, "peak_memory_bytes", 0)),
-        "duration_ms", r->duration_ms);
-}
 
 static void write_result(struct ending *e, const char *text, size_t len)
 {
@@ -245,12 +196,18 @@ static void on_known(void *ctx, const char *text, size_t len, const struct error
 void report_result(struct plane *p, const char *id, const struct result_report *report, plane_fn fn,
                    void *ctx)
 {
+    struct error err;
+    json_t *fields;
+    enum store_execution_state state;
     if (is_ours(p, id, fn, ctx))
         return;
+    if (report_fields(&fields, &state, report, &err) < 0) {
+        plane_fail(fn, ctx, &err);
+        return;
+    }
     struct ending *e = xcalloc(1, sizeof(*e));
-    *e = (struct ending){.reporting = begin(p, id, false, fn, ctx),
-                         .fields = fields_of(report),
-                         .state = ends[report->state]};
+    *e = (struct ending){
+        .reporting = begin(p, id, false, fn, ctx), .fields = fields, .state = state};
     plane_get_execution(p, &everybody, id, on_known, e);
 }
 
@@ -267,8 +224,7 @@ void report_artifacts(struct plane *p, const char *id, const struct artifacts_re
                                      .path = list[i].path,
                                      .mime = list[i].mime_type ? list[i].mime_type
                                                                : mime_of(list[i].path),
-                                     .size = list[i].size,
-                                     .modified_ns = clock_wall_ns()};
+                                     .size = list[i].size};
         if (list[i].sha256 && parse_hex(list[i].sha256, hash, sizeof(hash)))
             row.sha256 = (struct store_blob){hash, sizeof(hash)};
         r->left++;

@@ -7,15 +7,55 @@
 
 #include "core/plane.h"
 
+struct reason_report {
+    int kind;
+    bool has_limit, has_used;
+    double limit, used;
+    char *message, *hint;
+};
+
+struct exception_report {
+    char *name, *value, *traceback;
+};
+
+struct usage_report {
+    double cpu_ms;
+    uint64_t peak_memory_bytes;
+};
+
+struct shown_report {
+    bool is_main;
+    struct param_map data;
+};
+
+struct cut_stream_report {
+    uint64_t kept_bytes, total_bytes;
+};
+
+struct cut_report {
+    bool results, artifacts;
+    bool has_stdout, has_stderr;
+    struct cut_stream_report stdout_cut, stderr_cut;
+};
+
 struct result_report {
     int state; /* completed, failed, timeout, cancelled */
-    bool has_exit_code;
+    bool has_exit_code, has_reason, has_error;
     int64_t exit_code;
     char *signal;
     char *stdout_text, *stderr_text;
-    json_t *reason, *results, *error, *usage, *truncated;
+    struct reason_report reason;
+    struct param_list results; /* struct shown_report */
+    struct exception_report error;
+    struct usage_report usage;
+    struct cut_report truncated;
     double duration_ms;
 };
+
+/* The fields of an execution that it tells, as a new object; ERROR_INVALID: they cannot all be so.
+ * Its state is `*state` in the store. */
+MUST_CHECK int report_fields(json_t **out, enum store_execution_state *state,
+                             const struct result_report *report, struct error *err);
 
 struct status_report {
     int state; /* 0: running */

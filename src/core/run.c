@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/memory.h"
 #include "core/collect.h"
+#include "core/gateway.h"
 #include "core/stdio.h"
 #include "core/upload.h"
 #include "runtime/guest.h"
@@ -31,6 +32,7 @@ enum step {
     STEP_RUN,
     STEP_DRAIN,
     STEP_COLLECT,
+    STEP_SEAL,
     STEP_DESTROY,
     STEP_OVER,
 };
@@ -50,6 +52,10 @@ struct run {
     struct upload *upload;
     struct stdio *stdio;
     struct collect *collect;
+    struct passage *passage;        /* its way out, or NULL */
+    struct execution_input *inputs; /* those of the request, and whom to trust; owned */
+    size_t input_count;
+    int trust_fd; /* of that; -1: none */
     int stdin_fd;
     struct loop_timer *timer; /* of the step: timeout, drain, collect */
     struct loop_timer *kill_timer;
@@ -78,18 +84,34 @@ static void fail(struct run *run, const struct error *err)
     destroy(run);
 }
 
-static void finish(struct run *run)
+static void end_passage(struct run *run)
 {
-    struct execution *e = &run->e;
-    run->step = STEP_OVER;
+    const struct egress_denied *denied = run->passage ? passage_denied(run->passage) : NULL;
+    const struct egress_denied *failed = run->passage ? passage_failed(run->passage) : NULL;
+    if (denied)
+        facts_set_denied(&run->e.facts, denied);
+    if (failed)
+        facts_set_unreached(&run->e.facts, failed);
+    passage_free(take_ptr(&run->passage));
+}
+
+static void release_parts(struct run *run)
+{
     set_timer(run, 0, NULL);
-    loop_timer_free(run->kill_timer);
-    run->kill_timer = NULL;
+    loop_timer_free(take_ptr(&run->kill_timer));
     stdio_free(take_ptr(&run->stdio));
     upload_free(take_ptr(&run->upload));
     collect_free(take_ptr(&run->collect));
     guest_free(take_ptr(&run->guest));
+    end_passage(run);
     capacity_give(&run->seat);
+}
+
+static void finish(struct run *run)
+{
+    struct execution *e = &run->e;
+    run->step = STEP_OVER;
+    release_parts(run);
 
     if (run->start_ns && e->duration_ms == 0) /* cut short between its start and its end */
         e->duration_ms = (double)(clock_now_ns() - run->start_ns) / 1e6;
@@ -157,8 +179,8 @@ static void begin_collect(struct run *run)
     struct error err;
     const struct collect_order order = {
         .guest = run->guest,
-        .inputs = run->request->inputs,
-        .input_count = run->request->input_count,
+        .inputs = run->inputs,
+        .input_count = run->input_count,
         .max_file_bytes = run->request->limits.disk_bytes,
         .artifacts = &run->e.artifacts,
         .events = run->events,
@@ -175,13 +197,50 @@ static void begin_collect(struct run *run)
     }
 }
 
+/* --- a package layer ------------------------------------------------------------------------- */
+
+static void on_layer_sealed(void *ctx, const struct spawn_message *m, int *fds,
+                            const struct error *err)
+{
+    (void)fds;
+    struct run *run = ctx;
+    if (m)
+        destroy(run);
+    else
+        fail(run, err);
+}
+
+static void ask_seal(struct run *run)
+{
+    const struct run_layer *layer = run->request->layer;
+    struct spawn_message m = {.verb = SPAWN_SEAL_LAYER, .sandbox = run->sandbox};
+    memcpy(m.layer.digest, layer->digest, sizeof(m.layer.digest));
+    spawner_client_ask_with(run->spawner, &m, &layer->note_fd, SPAWN_LAYER_FDS, on_layer_sealed,
+                            run);
+}
+
+/* Nothing may move in it any more: first comes the end of all that is inside. The helper that seals
+ * has a deadline of its own. */
+static void begin_seal(struct run *run)
+{
+    struct spawn_message m = {.verb = SPAWN_KILL, .sandbox = run->sandbox};
+    run->step = STEP_SEAL;
+    set_timer(run, 0, NULL);
+    if (run->e.facts.stats.is_over)
+        ask_seal(run);
+    else
+        spawner_client_ask(run->spawner, &m, NULL, NULL);
+}
+
 /* --- running --------------------------------------------------------------------------------- */
 
 static void after_drain(struct run *run)
 {
     stdio_free(take_ptr(&run->stdio));
-    if (run->request->wants_artifacts && run->e.facts.has_ended && run->guest &&
-        !run->e.facts.stats.is_over)
+    if (run->request->layer && is_good_end(&run->e))
+        begin_seal(run);
+    else if (run->request->wants_artifacts && run->e.facts.has_ended && run->guest &&
+             !run->e.facts.stats.is_over)
         begin_collect(run);
     else
         destroy(run);
@@ -198,6 +257,13 @@ static void check_drained(struct run *run)
         after_drain(run);
 }
 
+/* What it left running may hold the output, and must not touch files that are read next. In a
+ * sandbox that is destroyed at once it ends anyway. */
+static bool must_kill(const struct run *run)
+{
+    return !stdio_has_ended(run->stdio) || run->request->wants_artifacts || run->request->layer;
+}
+
 /* The program is over, or as good as: what it left running goes, and its last output comes. */
 static void begin_drain(struct run *run)
 {
@@ -205,7 +271,7 @@ static void begin_drain(struct run *run)
     run->step = STEP_DRAIN;
     e->duration_ms = (double)(clock_now_ns() - run->start_ns) / 1e6;
     e->facts.duration_ms = (uint64_t)e->duration_ms;
-    if (run->guest)
+    if (run->guest && must_kill(run))
         guest_kill(run->guest);
     loop_timer_free(take_ptr(&run->kill_timer));
     set_timer(run, DRAIN_MS, on_drain_late);
@@ -308,18 +374,17 @@ static void on_started(struct run *run, int error)
 
 static int put(struct run *run, struct error *err)
 {
-    if (run->request->input_count == 0)
+    if (run->input_count == 0)
         return start(run, err);
     scoped_fd int packed = -1;
-    if (upload_pack(&packed, run->request->inputs, run->request->input_count, err) < 0)
+    if (upload_pack(&packed, run->inputs, run->input_count, err) < 0)
         return -1;
     run->step = STEP_PUT;
     if (packed >= 0) /* the start right behind it: init refuses it should the files fail */
         return guest_files(run->guest, GUEST_FILES_PUT_NOW, packed, packed, 0, err) < 0
                    ? -1
                    : start(run, err);
-    return upload_begin(&run->upload, run->loop, run->guest, run->request->inputs,
-                        run->request->input_count, err);
+    return upload_begin(&run->upload, run->loop, run->guest, run->inputs, run->input_count, err);
 }
 
 static int on_put(struct run *run, int error, struct error *err)
@@ -359,6 +424,15 @@ static void fail_early(struct run *run)
     fail(run, &err);
 }
 
+/* Init could not be told. Dead before it was sealed, the spawner says why. */
+static void fail_unheard(struct run *run, const struct error *err)
+{
+    if (err->sys_errno != EPIPE)
+        fail(run, err);
+    else if (run->is_sealed)
+        fail_early(run);
+}
+
 static void on_guest(void *ctx, const struct guest_message *m)
 {
     struct run *run = ctx;
@@ -392,9 +466,37 @@ static void on_created(void *ctx, const struct spawn_message *m, int *fds, const
         return;
     }
     /* Without waiting for its GUEST_READY: the socket keeps what comes before. */
-    if (guest_open(&run->guest, run->loop, take_fd(&fds[0]), on_guest, run, &local) < 0 ||
-        put(run, &local) < 0)
+    if (guest_open(&run->guest, run->loop, take_fd(&fds[0]), on_guest, run, &local) < 0)
         fail(run, &local);
+    else if (!run->request->gateway && put(run, &local) < 0)
+        fail_unheard(run, &local);
+}
+
+/* With secrets, the file that says whom to trust goes in beside the others. */
+static int add_trust(struct run *run, struct error *err)
+{
+    const struct vault *vault = passage_vault(run->passage);
+    uint64_t size;
+    if (!vault)
+        return 0;
+    if (vault_trust_file(vault, &run->trust_fd, &size, err) < 0)
+        return -1;
+    run->inputs[run->input_count++] = (struct execution_input){.path = (char *)VAULT_TRUST_PATH,
+                                                               .fd = run->trust_fd,
+                                                               .size = size,
+                                                               .mode = 0444,
+                                                               .mtime_ns = clock_wall_ns()};
+    return 0;
+}
+
+static void on_way_out(void *ctx, const struct error *err)
+{
+    struct run *run = ctx;
+    struct error local;
+    if (err)
+        fail(run, err);
+    else if (add_trust(run, &local) < 0 || put(run, &local) < 0)
+        fail_unheard(run, &local);
 }
 
 static void on_sealed(struct run *run, const struct spawn_message *m)
@@ -408,6 +510,12 @@ static void on_sealed(struct run *run, const struct spawn_message *m)
     }
     run->is_sealed = true;
     run->e.layers = m->sealed.layers;
+    const struct passage_order order = {.sandbox = run->sandbox,
+                                        .who = run->e.id,
+                                        .rules = run->request->rules,
+                                        .vault = run->request->vault};
+    if (run->request->gateway && !run->has_destroyed) /* the program waits for it */
+        run->passage = passage_open(run->request->gateway, &order, on_way_out, run);
 }
 
 static void on_over(struct run *run, const struct spawn_message *m)
@@ -421,6 +529,8 @@ static void on_over(struct run *run, const struct spawn_message *m)
     } else if (run->step == STEP_COLLECT) {
         run->e.artifacts.is_cut = true;
         destroy(run);
+    } else if (run->step == STEP_SEAL) {
+        ask_seal(run);
     }
 }
 
@@ -451,6 +561,11 @@ int run_begin(struct run **out, struct loop *loop, struct spawner_client *spawne
     run->events = events;
     run->ctx = ctx;
     run->stdin_fd = request->stdin_fd;
+    run->trust_fd = -1;
+    run->input_count = request->input_count;
+    run->inputs = xcalloc(request->input_count + 1, sizeof(*run->inputs));
+    for (size_t i = 0; i < request->input_count; i++)
+        run->inputs[i] = request->inputs[i];
     execution_init(&run->e, &request->limits, request->timeout_ms, request->output_bytes);
     if (id_make(ID_EXECUTION, run->e.id, err) < 0 ||
         capacity_take(request->capacity, &run->seat, &request->limits, err) < 0) {
@@ -459,6 +574,7 @@ int run_begin(struct run **out, struct loop *loop, struct spawner_client *spawne
     }
     struct spawn_message m = {.verb = SPAWN_CREATE};
     memcpy(m.create.image, request->image, sizeof(m.create.image));
+    memcpy(m.create.packages, request->packages, sizeof(m.create.packages));
     m.create.limits = request->limits;
     m.create.limits.lifetime_ms =
         (uint32_t)MIN(request->timeout_ms + LIFETIME_MARGIN_MS, (uint64_t)INT32_MAX);
@@ -474,8 +590,10 @@ void run_free(struct run *run)
 {
     if (!run)
         return;
-    capacity_give(&run->seat);
+    release_parts(run);
     scoped_close_fd(&run->stdin_fd);
+    scoped_close_fd(&run->trust_fd);
+    free(run->inputs);
     execution_release(&run->e);
     free(run);
 }

@@ -3,19 +3,24 @@
 #include "core/server_config.h"
 
 #include <string.h>
+#include <unistd.h>
 
+#include "base/fd.h"
 #include "base/macros.h"
 #include "base/memory.h"
 #include "base/parse.h"
 #include "base/scoped.h"
+#include "base/strbuf.h"
 
 #define SQLITE_PREFIX   "sqlite:"
 #define DATABASE_NAME   "cove.db"
 #define TOKEN_MAX_BYTES 512
+#define TRUST_MAX_BYTES (1 * MIB)
+#define CERTIFICATE     "-----BEGIN CERTIFICATE-----"
 
 char *server_config_dir(const struct config *c)
 {
-    return xasprintf("%s/server", c->data_dir);
+    return c->state_dir ? xstrdup(c->state_dir) : xasprintf("%s/server", c->data_dir);
 }
 
 int server_config_database(const struct config *c, char **out, struct error *err)
@@ -90,6 +95,16 @@ static int check_database(const struct config *c, const struct address *listen, 
     return server_config_database(c, &path, err);
 }
 
+/* It is looked for from elsewhere, too. */
+static int check_state_dir(const struct config *c, const struct address *listen, struct error *err)
+{
+    (void)listen;
+    if (!c->state_dir || c->state_dir[0] == '/')
+        return 0;
+    return error_set(err, ERROR_INVALID, "option 'state-dir': '%.80s' is no absolute path",
+                     c->state_dir);
+}
+
 static int check_url(const struct config *c, const struct address *listen, struct error *err)
 {
     (void)listen;
@@ -132,6 +147,7 @@ static const struct {
     PAIR("inodes", inodes, inodes_max, format_u64),
     PAIR("open-files", open_files, open_files_max, format_u64),
     PAIR("ttl", ttl_ms, ttl_max_ms, format_duration_ms),
+    PAIR("link-ttl", link_ttl_ms, link_ttl_max_ms, format_duration_ms),
 #undef PAIR
 };
 
@@ -152,10 +168,38 @@ static int check_ceilings(const struct config *c, const struct address *listen, 
     return 0;
 }
 
+static int check_storage(const struct config *c, const struct address *listen, struct error *err)
+{
+    struct s3_order order;
+    (void)listen;
+    return server_config_s3(c, &order) ? s3_check(&order, err) : 0;
+}
+
+static int check_network(const struct config *c, const struct address *listen, struct error *err)
+{
+    const struct network_bounds bounds = server_config_network(c);
+    (void)listen;
+    return network_check_bounds(&bounds, err);
+}
+
 static int (*const checks[])(const struct config *c, const struct address *listen,
                              struct error *err) = {
-    check_listen, check_tokens, check_tls, check_database, check_url, check_origins, check_ceilings,
+    check_listen,  check_tokens,   check_tls,     check_database, check_url,
+    check_origins, check_ceilings, check_network, check_storage,  check_state_dir,
 };
+
+bool server_config_s3(const struct config *c, struct s3_order *out)
+{
+    *out = (struct s3_order){.endpoint = c->s3_endpoint,
+                             .bucket = c->s3_bucket,
+                             .region = c->s3_region,
+                             .access_key = c->s3_access_key,
+                             .secret_key = c->s3_secret_key,
+                             .session_token = c->s3_session_token,
+                             .prefix = c->s3_prefix,
+                             .addressing = c->s3_addressing};
+    return c->s3_bucket != NULL;
+}
 
 int server_config_check(const struct config *c, struct address *listen, struct error *err)
 {
@@ -168,6 +212,42 @@ int server_config_check(const struct config *c, struct address *listen, struct e
     }
     *listen = parsed;
     return 0;
+}
+
+struct network_bounds server_config_network(const struct config *c)
+{
+    return (struct network_bounds){.most = (int)c->network_max,
+                                   .python_index = c->python_index,
+                                   .npm_registry = c->npm_registry,
+                                   .privates = &c->egress_private};
+}
+
+static int read_trust(const char *path, struct strbuf *out, struct error *err)
+{
+    char bytes[16 * KIB];
+    ssize_t n;
+    scoped_fd int fd = fd_open_regular(path, err);
+    if (fd < 0)
+        return -1;
+    while ((n = read(fd, bytes, sizeof(bytes))) > 0 && !out->overflow)
+        strbuf_add(out, bytes, (size_t)n);
+    if (n < 0)
+        return error_sys(err, "read '%s'", path);
+    if (out->overflow || !strstr(strbuf_str(out), CERTIFICATE))
+        return error_set(err, ERROR_INVALID, "'%s' is no file of certificates in PEM", path);
+    return 0;
+}
+
+int server_config_trust(const struct config *c, int *out, struct error *err)
+{
+    scoped_strbuf struct strbuf text;
+    strbuf_init(&text, TRUST_MAX_BYTES);
+    *out = -1;
+    if (!c->egress_ca)
+        return 0;
+    if (read_trust(c->egress_ca, &text, err) < 0)
+        return error_wrap(err, "option 'egress-ca'");
+    return fd_make_file(out, "trust", text.data, text.len, err);
 }
 
 void server_config_bounds(const struct config *c, struct template_bounds *out)
@@ -191,5 +271,6 @@ void server_config_bounds(const struct config *c, struct template_bounds *out)
         .timeout_ms = c->timeout_ms,
         .timeout_max_ms = c->timeout_max_ms,
         .idle_ms = c->idle_timeout_ms,
+        .network = server_config_network(c),
     };
 }

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "core/gateway.h"
 
 static const char *const state_names[] = {
     [SESSION_CREATING] = "creating",
@@ -26,6 +27,12 @@ const char *session_state_name(enum session_state state)
 uint64_t session_sandbox(const struct session *s)
 {
     return s->sandbox;
+}
+
+bool session_await_seal(struct session *s)
+{
+    s->is_seal_awaited = !s->is_sealed;
+    return s->is_sealed;
 }
 
 const struct session_info *session_info(const struct session *s)
@@ -112,11 +119,13 @@ void session_end(struct session *s, const struct spawn_stats *stats)
         session_end_question(s, &err);
     }
     session_end_terminals(s, "the session ended");
+    session_end_errands(s, "the session ended");
     checkpoint_free_all(s);
     session_drop_kernel(s);
     fork_release(s);
     guest_free(take_ptr(&s->guest));
     session_free_late(s);
+    passage_free(take_ptr(&s->passage));
     capacity_give(&s->seat);
     session_enter(s, SESSION_TERMINATED);
     session_tell(s);
@@ -158,12 +167,21 @@ void session_destroy_if_due(struct session *s)
         session_destroy(s);
 }
 
+/* The build goes on for others, who may want the same. */
+static void forget_packages(struct session *s)
+{
+    if (s->packages)
+        builder_forget(take_ptr(&s->packages));
+}
+
 void session_close(struct session *s)
 {
     if (session_is_ending(s))
         return;
+    forget_packages(s);
     session_enter(s, SESSION_TERMINATING);
     session_end_terminals(s, "the session ended");
+    session_end_errands(s, "the session ended");
     if (s->cell)
         cell_cancel(s->cell);
     session_destroy(s);
@@ -217,6 +235,9 @@ static void on_created(void *ctx, const struct spawn_message *m, int *fds, const
     if (!m) {
         if (session_is_ending(s))
             session_destroy(s);
+        else if (s->is_warm && err->code == ERROR_NOT_FOUND && s->template->forks == 0)
+            /* another zygote took its place while it waited */
+            session_ask_create(s, 0);
         else
             session_fail(s, err);
         return;
@@ -237,8 +258,17 @@ static void on_created(void *ctx, const struct spawn_message *m, int *fds, const
 void session_fill_create(const struct session_template *template, struct spawn_message *m)
 {
     memcpy(m->create.image, template->image, sizeof(m->create.image));
+    if (template->packages)
+        memcpy(m->create.packages, template->packages->digest, sizeof(m->create.packages));
     m->create.limits = template->limits;
     m->create.flags = template->allow_degraded ? SPAWN_ALLOW_DEGRADED : 0;
+}
+
+void session_set_sealed(struct session *s, const struct spawn_sealed *sealed)
+{
+    s->is_sealed = true;
+    s->sealed = *sealed;
+    s->info.layers = sealed->layers;
 }
 
 static void on_sealed(struct session *s, const struct spawn_message *m)
@@ -251,14 +281,19 @@ static void on_sealed(struct session *s, const struct spawn_message *m)
         session_fail(s, &err);
         return;
     }
-    s->is_sealed = true;
-    s->info.layers = m->sealed.layers;
+    session_set_sealed(s, &m->sealed);
+    if (s->is_seal_awaited && !session_is_ending(s))
+        session_tell(s);
+    s->is_seal_awaited = false;
 }
 
-/* Its pid 1 has ended: by its lifetime, by a limit, or by us. */
+/* Its pid 1 has ended: by its lifetime, by a limit, or by us. Whoever waits for one that was never
+ * ready is told FAILED, as of any other that could not be made. */
 static void on_over(struct session *s, const struct spawn_message *m)
 {
     struct error err;
+    if (s->attaching)
+        return; /* what the spawner gives back says so, too, and has the output with it */
     error_set(&err, m->stats.lifetime_over ? ERROR_TIMEOUT : ERROR_UNAVAILABLE, "%s",
               m->stats.lifetime_over ? "the session reached the end of its time"
                                      : "the sandbox is gone");
@@ -266,6 +301,8 @@ static void on_over(struct session *s, const struct spawn_message *m)
         cell_on_over(s->cell, &m->stats);
     if (s->question.fn)
         session_end_question(s, &err);
+    if (s->info.state == SESSION_CREATING && !s->was_ready)
+        session_fail(s, &err);
     if (!session_is_ending(s)) {
         s->info.error = err;
         session_close(s);
@@ -327,29 +364,61 @@ void session_ask_create(struct session *s, uint64_t zygote)
     spawner_client_ask(s->spawner, &m, on_created, s);
 }
 
+static int begin(struct session *s, struct error *err)
+{
+    const struct session_template *t = s->template;
+    if (t->forks > 0 && t->zygote)
+        return family_begin(s, err);
+    session_ask_create(s, t->zygote);
+    return 0;
+}
+
+static void on_packages(void *ctx, const struct error *failure)
+{
+    struct session *s = ctx;
+    struct error err;
+    s->packages = NULL;
+    if (failure)
+        session_fail(s, failure);
+    else if (begin(s, &err) < 0)
+        session_fail(s, &err);
+}
+
 int session_open(struct session **out, struct loop *loop, struct spawner_client *spawner,
                  const struct session_template *template, const struct session_events *events,
                  void *ctx, struct error *err)
 {
     struct session *s = session_new(loop, spawner, template, events, ctx);
-    bool is_family = template->forks > 0 && template->zygote;
     if (id_make(ID_SESSION, s->info.id, err) < 0 ||
         capacity_take(template->capacity, &s->seat, &template->limits, err) < 0 ||
-        (is_family && family_begin(s, err) < 0)) {
+        (!template->packages && begin(s, err) < 0)) {
         session_free(s);
         return -1;
     }
-    if (!is_family)
-        session_ask_create(s, template->zygote);
+    if (template->packages)
+        s->packages = builder_need(template->builder, template->packages, on_packages, s);
     *out = s;
     return 0;
+}
+
+void session_give_passage(struct session *s, struct passage *passage)
+{
+    passage_free(s->passage);
+    s->passage = passage;
+}
+
+struct passage *session_passage(const struct session *s)
+{
+    return s->passage;
 }
 
 void session_free(struct session *s)
 {
     if (!s)
         return;
+    forget_packages(s);
     session_end_terminals(s, "the session has another host");
+    session_end_errands(s, "the session has another host");
     session_set_timer(s, 0, NULL);
     fork_forget(s);
     loop_timer_free(s->freeze_timer);
@@ -359,6 +428,7 @@ void session_free(struct session *s)
     checkpoint_free_all(s);
     session_drop_kernel(s);
     guest_free(s->guest);
+    passage_free(s->passage);
     capacity_give(&s->seat);
     strbuf_release(&s->question.body);
     output_release(&s->startup_out);

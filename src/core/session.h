@@ -7,6 +7,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "core/builder.h"
 #include "core/capacity.h"
 #include "core/cell.h"
 #include "event/loop.h"
@@ -44,6 +45,9 @@ struct session_template {
     uint64_t idle_ms;           /* closed when unused for this long; 0: never */
     uint64_t idle_freeze_ms;    /* frozen when unused for this long; 0: never */
     struct capacity *capacity;  /* which a session needs a seat of; NULL: none; borrowed */
+    const struct packages *packages; /* that it has, made by the builder first; NULL: none */
+    struct builder *builder;         /* both borrowed */
+    const char *const *preload;      /* modules that it imports itself, before it is ready; NULL */
     bool allow_degraded;
 };
 
@@ -53,6 +57,7 @@ struct session_info {
     enum session_state state;
     bool is_frozen;        /* its processes stand still, until somebody wants something of it */
     size_t terminal_count; /* open ones: see terminal.h */
+    size_t errand_count;   /* the same: see errand.h */
     uint32_t layers;
     int64_t created_ns; /* wall clock */
     int64_t last_used_ns;
@@ -66,6 +71,7 @@ struct session_events {
     /* Its state. TERMINATED comes last, not inside session_close(), and may be answered by
      * session_free(). */
     void (*changed)(void *ctx, struct session *session);
+    bool is_parked; /* nobody has it yet: it is not frozen, for whoever comes shall not wait */
 };
 
 /* Begins to create it; `changed` tells READY or FAILED. ERROR_LIMIT: there is no room for it. */
@@ -75,12 +81,22 @@ MUST_CHECK int session_open(struct session **out, struct loop *loop, struct spaw
 
 /* Ends it: kills what runs, removes every trace, then tells TERMINATED. */
 void session_close(struct session *session);
+/* Has its interpreter do, while nobody waits, what its first execution would have to wait for. Only
+ * of one that is ready and was never used. */
+void session_rehearse(struct session *session);
+/* What it has used so far is none of its executions'. Where that would have to be asked for, it
+ * stays the first one's. */
+void session_forget_usage(struct session *session);
+
 void session_give_way(struct session *session); /* the same, and others may have its seat now */
 void session_free(struct session *session);     /* after TERMINATED, or with its spawner gone */
 SCOPED_DEFINE(session)
 
 const struct session_info *session_info(const struct session *session);
 uint64_t session_sandbox(const struct session *session); /* the spawner's number; 0: none now */
+/* Whether the spawner knows that it is sealed: its interpreter can be heard of before that. If not,
+ * `changed` is called once more when it is. */
+bool session_await_seal(struct session *session);
 
 /* --- for another process -----------------------------------------------------------------------
  *
@@ -132,6 +148,11 @@ MUST_CHECK int session_attach(struct session **out, struct loop *loop,
                               const struct session_resumption *resumption,
                               const struct session_events *events, void *ctx, struct error *err);
 
+/* Its way out (gateway.h), taken: closed with it. */
+struct passage;
+void session_give_passage(struct session *session, struct passage *passage);
+struct passage *session_passage(const struct session *session); /* borrowed; NULL: none */
+
 /* A parked session gets a user: from now on these events. */
 void session_give(struct session *session, const struct session_events *events, void *ctx);
 
@@ -150,6 +171,9 @@ void session_thaw(struct session *session);
 /* The end of the last execution is known for good: what the next host would need of it is let go.
  * For those that were asked for with `is_held`. */
 void session_settle(struct session *session);
+
+/* Whether the code of what runs may have reached the interpreter: its files come first. */
+bool session_has_sent(const struct session *session);
 
 /* For the execution that runs; none is fine. */
 void session_interrupt(struct session *session); /* SIGINT; a second one kills */

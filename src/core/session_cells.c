@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "core/gateway.h"
 #include "runtime/keeper.h"
 
 #define ACK_BYTES (64 * KIB)
@@ -90,6 +91,11 @@ void session_settle(struct session *s)
     keeper_put(s->spawner, s->sandbox, s->label, KEEPER_OUTPUT, NULL, 0);
 }
 
+bool session_has_sent(const struct session *s)
+{
+    return s->cell && cell_is_sent(s->cell);
+}
+
 static struct cell_place make_place(struct session *s)
 {
     return (struct cell_place){
@@ -100,11 +106,13 @@ static struct cell_place make_place(struct session *s)
         .sandbox = s->sandbox,
         .limits = &s->template->limits,
         .before = &s->before,
-        .layers = s->info.layers,
+        .sealed = &s->sealed,
         .generation = s->generation,
         .newest_ns = &s->newest_ns,
         .is_plain = s->template->is_plain,
+        .passage = &s->passage,
         .terminal_count = &s->info.terminal_count,
+        .errand_count = &s->info.errand_count,
         .label = s->is_kept ? s->label : NULL,
     };
 }
@@ -131,6 +139,8 @@ static int begin_cell(struct session *s, const struct cell_request *request,
                       const struct execution_events *events, void *ctx, struct error *err)
 {
     s->generation++;
+    if (s->passage)
+        passage_clear(s->passage);
     const struct cell_place place = make_place(s);
     const struct cell_events cell_events = take_place(s, events, ctx);
     if (cell_begin(&s->cell, &place, request, &cell_events, err) < 0) {

@@ -1,5 +1,5 @@
 /* session_inside.h - a session as its own parts see it: session*.c, attach.c,
- * checkpoint.c, family.c, fork.c and terminal.c, nobody else */
+ * checkpoint.c, errand.c, family.c, fork.c and terminal.c, nobody else */
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
@@ -50,7 +50,7 @@ struct heir {
     uint64_t sandbox; /* 0: none (any more) */
     int control_fd;
     int channel_fd;
-    uint32_t layers;
+    struct spawn_sealed sealed;
     bool is_asked; /* the spawner owes it to us */
     bool is_sealed;
 };
@@ -108,6 +108,7 @@ struct late {
 
 struct session {
     struct session_info info;
+    struct builder_waiter *packages; /* not NULL: it waits for them */
     struct loop *loop;
     struct spawner_client *spawner;
     const struct session_template *template;
@@ -125,7 +126,7 @@ struct session {
     int64_t start_ns; /* monotonic */
     uint32_t generation;
     struct spawn_stats before;
-    int64_t newest_ns; /* of the changes that executions have been told */
+    int64_t newest_ns; /* of the changes that executions have been told, or errands have made */
 
     struct cell *cell;
     const struct execution_events *told; /* of the cell */
@@ -143,9 +144,13 @@ struct session {
     } question;
 
     bool is_creating; /* the spawner owes us a sandbox */
+    bool was_ready;   /* once, here or with the host before */
     bool is_sealed;
-    bool is_warm;     /* its interpreter is made with it, by a zygote */
-    bool kernel_runs; /* asked to start, and its end not told yet */
+    struct spawn_sealed sealed; /* by what, once it is */
+    bool is_seal_awaited;       /* `changed` shall tell of it */
+    bool is_warm;               /* its interpreter is made with it, by a zygote */
+    bool kernel_runs;           /* asked to start, and its end not told yet */
+    bool is_preloading;
     bool wants_reset;
     bool has_destroyed;
 
@@ -156,7 +161,6 @@ struct session {
     struct attaching *attaching; /* to the sandbox of another host's session; NULL: not, or over */
     bool is_syncing;             /* frames are another host's, until the SYNCED */
     bool is_asking;              /* init's messages are, until the GUEST_TOLD */
-    bool has_stale_worker;       /* so is the end of a files worker */
 
     struct checkpoint *checkpoints[SESSION_CHECKPOINTS_MAX]; /* oldest first */
     size_t checkpoint_count;
@@ -170,12 +174,18 @@ struct session {
     struct fork_work fork;
 
     struct terminal *terminals; /* open ones, newest first */
+
+    struct errand *errands; /* the same */
+    size_t errand_writers;  /* those that write */
+
+    struct passage *passage; /* its way out, or NULL; owned */
 };
 
 /* --- session.c: states and the sandbox -------------------------------------------------------- */
 
 void session_enter(struct session *s, enum session_state state);
 void session_tell(struct session *s);
+void session_set_sealed(struct session *s, const struct spawn_sealed *sealed);
 void session_fail(struct session *s, const struct error *err); /* the interpreter is gone */
 void session_set_timer(struct session *s, uint64_t ms, loop_timer_fn fn);
 bool session_is_ending(const struct session *s);
@@ -226,7 +236,15 @@ MUST_CHECK int session_ask_with(struct session *s, enum kernel_frame_type questi
                                 struct error *err);
 void session_expect_answer(struct session *s); /* to the question that is open, soon */
 void session_question_on_frame(struct session *s, const struct frame_message *m);
-void session_end_question(struct session *s, const struct error *err); /* which is open */
+void session_end_question(struct session *s, const struct error *err);       /* which is open */
+void session_take_refusal(struct session *s, const struct frame_message *m); /* an ERROR frame */
+
+/* --- session_preload.c ------------------------------------------------------------------------ */
+
+/* The kernel is there: it is ready when it has imported what the template says. */
+void session_preload(struct session *s);
+void session_preload_on_frame(struct session *s, const struct frame_message *m);
+void session_forget_preload(struct session *s);
 
 /* --- session_idle.c, session_keep.c ----------------------------------------------------------- */
 
@@ -248,11 +266,20 @@ bool checkpoint_on_death(struct session *s, const struct error *err);
 void checkpoint_abort(struct session *s, const struct error *err);
 void checkpoint_free_all(struct session *s);
 
+/* --- errand.c --------------------------------------------------------------------------------- */
+
+void session_end_errands(struct session *s, const char *why);
+
 /* --- terminal.c ------------------------------------------------------------------------------- */
 
 void session_end_terminals(struct session *s, const char *why);
 
-/* What is typed into one would change what is being copied. */
+/* Whether something can be begun beside the interpreter: `what` for the message; `writes`: not
+ * while the workspace is copied. */
+MUST_CHECK int session_check_live(const struct session *s, const char *what, bool writes,
+                                  struct error *err);
+
+/* What is typed into a terminal, and errands that write, would change what is being copied. */
 MUST_CHECK int session_check_alone(const struct session *s, struct error *err);
 
 /* --- attach.c --------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/session_inside.h"
 
+#include <errno.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -12,11 +13,30 @@
 #define START_WORDS_MAX 4096 /* kept of what it prints until then */
 #define CHANNEL_BUFFER  (1024 * 1024)
 
+void session_rehearse(struct session *s)
+{
+    static const char setting[] = "rehearse"; /* with the NUL that ends the name */
+    struct error ignored;
+    if (s->template->is_plain)
+        return;
+    /* One that cannot be told is not ready any more, which is heard of by itself. */
+    if (kernel_send(s->kernel, KERNEL_SET, s->generation + 1, setting, sizeof(setting), NULL, 0,
+                    &ignored) < 0)
+        return;
+}
+
+void session_forget_usage(struct session *s)
+{
+    if (s->sealed.layers)
+        spawner_client_read_stats(s->spawner, &s->sealed, &s->before);
+}
+
 void session_drop_kernel(struct session *s)
 {
     family_end(s, "its interpreter was lost, or started anew, since it was opened");
     kernel_free(take_ptr(&s->kernel));
     stdio_free(take_ptr(&s->startup));
+    session_forget_preload(s);
     s->is_syncing = false; /* the next one is ours from its first frame on */
 }
 
@@ -31,6 +51,7 @@ int session_open_kernel(struct session *s, int fd, struct error *err)
 void session_on_ready(struct session *s)
 {
     s->info.create_ms = (double)(clock_now_ns() - s->start_ns) / 1e6;
+    s->was_ready = true;
     stdio_free(take_ptr(&s->startup));
     session_enter(s, SESSION_READY);
     session_tell(s);
@@ -43,13 +64,15 @@ void session_on_frame(void *ctx, const struct frame_message *m, const char *why)
     struct error err;
     if (m && attach_on_frame(s, m))
         return;
-    if (m && m->type == KERNEL_READY && s->info.state == SESSION_CREATING) {
+    if (m && m->type == KERNEL_READY && s->info.state == SESSION_CREATING && !s->is_preloading) {
         if (!checkpoint_on_ready(s) && !fork_on_ready(s))
-            session_on_ready(s);
+            session_preload(s);
     } else if (m && m->generation != s->generation)
         return; /* of an execution that is over */
     else if (m && s->cell)
         cell_on_frame(s->cell, m);
+    else if (m && s->is_preloading)
+        session_preload_on_frame(s, m);
     else if (m && s->question.fn && !session_is_ending(s))
         session_question_on_frame(s, m);
     else if (!m && s->cell)
@@ -133,7 +156,8 @@ void session_start_kernel(struct session *s)
     s->kernel_runs = true;
     if (launch(s, &err) < 0) {
         s->kernel_runs = false;
-        session_fail(s, &err);
+        if (s->is_sealed || err.sys_errno != EPIPE) /* else the spawner says why it is dead */
+            session_fail(s, &err);
     }
 }
 
@@ -195,6 +219,10 @@ void session_on_kernel_exit(struct session *s, const struct guest_message *m)
 
 int session_reset(struct session *s, struct error *err)
 {
+    if (s->attaching && !session_is_ending(s)) {
+        s->wants_reset = true; /* done when its pieces are here */
+        return 0;
+    }
     if (session_is_ending(s) || !s->guest || s->is_creating || s->work.step || s->fork.step)
         return session_refuse(s, err);
     s->wants_reset = true;

@@ -47,8 +47,9 @@ void session_expect_answer(struct session *s)
     session_set_timer(s, QUESTION_MS, on_question_late);
 }
 
-static void take_refusal(struct question *q, const struct frame_message *m)
+void session_take_refusal(struct session *s, const struct frame_message *m)
 {
+    struct question *q = &s->question;
     struct error err;
     scoped_json json_t *value = NULL;
     const struct json_limits limits = {.max_bytes = ANSWER_MAX};
@@ -77,7 +78,7 @@ void session_question_on_frame(struct session *s, const struct frame_message *m)
         strbuf_add(&q->body, m->body, m->len);
         break;
     case KERNEL_ERROR:
-        take_refusal(q, m);
+        session_take_refusal(s, m);
         break;
     case KERNEL_DONE:
         session_enter(s, SESSION_READY);

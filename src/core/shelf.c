@@ -16,6 +16,7 @@
 struct shelf {
     struct shelf_order order;
     size_t count; /* of templates, those included that are being added */
+    bool is_loading;
 };
 
 /* Something that somebody waits for. */
@@ -94,11 +95,26 @@ static int read_spec(struct template_spec *out, const struct store_template *t, 
     return -1;
 }
 
+/* What only another template would mend; the rest passes, or is the operator's to see. */
+static bool is_its_own(const struct error *err)
+{
+    static const char *const words[] = {"install_failed", "install_refused", "install_too_large",
+                                        "preload_failed"};
+    size_t i = 0;
+    while (err->word && i < ARRAY_LEN(words) && strcmp(err->word, words[i]) != 0)
+        i++;
+    return err->word && i < ARRAY_LEN(words);
+}
+
 static json_t *problem_of(const struct shelf *s, const struct store_template *t,
                           const struct template_spec *spec, bool is_read, struct error *err)
 {
     struct error ignored;
-    if (catalog_find(s->order.catalog, t->id, &ignored))
+    struct pool_info pool;
+    const struct catalog_kind *kind = catalog_find(s->order.catalog, t->id, &ignored);
+    if (kind && catalog_get_pool(kind, &pool) && pool.parked == 0 && is_its_own(&pool.error))
+        return json_text(pool.error.msg, strlen(pool.error.msg));
+    if (kind)
         return json_null();
     if (is_read && catalog_check(s->order.catalog, spec, err) == 0)
         return json_string("it could not be used when it was last looked at");
@@ -144,12 +160,23 @@ static void take_in(struct shelf *s, const struct store_template *t)
 
 /* --- checks ----------------------------------------------------------------------------------- */
 
+/* One that is not known may have come since the last look. */
+static int check_image(struct shelf *s, const struct template_spec *spec, struct error *err)
+{
+    if (catalog_check(s->order.catalog, spec, err) == 0)
+        return 0;
+    if (err->code != ERROR_NOT_FOUND)
+        return -1;
+    shelf_look(s);
+    return catalog_check(s->order.catalog, spec, err);
+}
+
 /* A missing language or image is the request's fault, not that of its path. */
-static int check(const struct shelf *s, const struct template_spec *spec, struct error *err)
+static int check(struct shelf *s, const struct template_spec *spec, struct error *err)
 {
     if (id_is_valid(ID_TEMPLATE, spec->name))
         return error_set(err, ERROR_INVALID, "name: '%s' has the form of an id", spec->name);
-    if (catalog_check(s->order.catalog, spec, err) == 0)
+    if (check_image(s, spec, err) == 0)
         return 0;
     if (err->code == ERROR_NOT_FOUND) {
         err->code = ERROR_INVALID;
@@ -160,8 +187,8 @@ static int check(const struct shelf *s, const struct template_spec *spec, struct
 
 static struct store_name name_of(const char *word)
 {
-    return id_is_valid(ID_TEMPLATE, word) ? (struct store_name){.id = word}
-                                          : (struct store_name){.name = word};
+    bool is_id = id_is_valid(ID_TEMPLATE, word);
+    return (struct store_name){.id = is_id ? word : NULL, .name = is_id ? NULL : word};
 }
 
 static void fail(struct errand *e, const struct error *err)
@@ -360,10 +387,12 @@ struct loading {
     shelf_loaded_fn fn;
     void *ctx;
     size_t waiting; /* for seeds */
+    size_t count;
 };
 
 static void end_loading(struct loading *l, const struct error *err)
 {
+    l->shelf->is_loading = false;
     l->fn(l->ctx, err);
     free(l);
 }
@@ -471,11 +500,13 @@ static void on_page(void *ctx, const struct store_answer *answer)
     }
     for (size_t i = 0; i < answer->count; i++)
         take_in(l->shelf, &answer->templates[i]);
-    l->shelf->count += answer->count;
-    if (answer->next_cursor)
+    l->count += answer->count;
+    if (answer->next_cursor) {
         load_page(l, answer->next_cursor);
-    else
-        seed_all(l);
+        return;
+    }
+    l->shelf->count = l->count;
+    seed_all(l);
 }
 
 static void load_page(struct loading *l, const char *cursor)
@@ -488,5 +519,27 @@ void shelf_load(struct shelf *s, shelf_loaded_fn fn, void *ctx)
 {
     struct loading *l = xcalloc(1, sizeof(*l));
     *l = (struct loading){.shelf = s, .fn = fn, .ctx = ctx};
+    s->is_loading = true;
     load_page(l, NULL);
+}
+
+static void on_loaded_again(void *ctx, const struct error *err)
+{
+    const struct shelf *s = ctx;
+    if (err)
+        log_warn(s->order.log, "templates could not be loaded again", LOG_STR("error", err->msg));
+}
+
+void shelf_look(struct shelf *s)
+{
+    struct error err;
+    bool has_changed;
+    if (s->is_loading) /* it may be told of a change that this has missed: the next look */
+        return;
+    if (catalog_look(s->order.catalog, &has_changed, &err) < 0) {
+        log_warn(s->order.log, "images cannot be looked at", LOG_STR("error", err.msg));
+    } else if (has_changed) {
+        log_info(s->order.log, "images have changed");
+        shelf_load(s, on_loaded_again, s);
+    }
 }

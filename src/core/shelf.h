@@ -35,6 +35,10 @@ SCOPED_DEFINE(shelf)
 typedef void (*shelf_loaded_fn)(void *ctx, const struct error *err);
 void shelf_load(struct shelf *shelf, shelf_loaded_fn fn, void *ctx);
 
+/* Whether images have come or changed since the last look: then templates are loaded again, so that
+ * they have the new ones, and new languages get theirs. To be called now and then. */
+void shelf_look(struct shelf *shelf);
+
 /* `document` is borrowed for the call:
  *   {"id", the fields of template_table, "problem", "version", "created_at", "updated_at"}
  * of a list: {"templates": [...], "next_cursor"}; NULL of one that was removed. */

@@ -69,14 +69,6 @@ static const struct param resource_rows[] = {
 #undef AT
 const struct param_table resource_table = PARAM_TABLE(struct resource_spec, "Resources", resource_rows);
 
-static const char *const policies[NETWORK_POLICIES + 1] = {[NETWORK_NONE] = "none"};
-
-static const struct param network_rows[] = {
-    {.name = "policy", .type = PARAM_CHOICE, .offset = offsetof(struct network_spec, policy),
-     .choices = policies, .preset = "\"none\"", .help = "What programs can reach: none is nothing but themselves."},
-};
-const struct param_table network_table = PARAM_TABLE(struct network_spec, "Network", network_rows);
-
 static const struct param pool_rows[] = {
     {.name = "min", .type = PARAM_INTEGER, .offset = offsetof(struct pool_spec, min), .max = POOL_MAX,
      .preset = "0", .help = "Sessions that wait ready even when nobody asks."},
@@ -106,6 +98,7 @@ static const struct param_table pool_table = PARAM_TABLE(struct pool_spec, "Pool
     {.name = "preload", .type = PARAM_STRINGS, .offset = AT(preload), .max_len = PRELOADS_MAX, \
      .check = is_module, .pattern = "^[A-Za-z_][A-Za-z0-9_]*(\\.[A-Za-z0-9_]+)*$", \
      .example = "[\"numpy\", \"pandas\"]", .help = "Modules that are imported before a session is given out (python)."}, \
+    REQUIREMENTS_ROW(AT(requirements), "Packages that its sandboxes have, from the index of the language."), \
     {.name = "network", .type = PARAM_OBJECT, .offset = AT(network), .table = &network_table, \
      .preset = "{}", .help = "What its sandboxes may reach."}, \
     {.name = "pool", .type = PARAM_OBJECT, .offset = AT(pool), .table = &pool_table, \

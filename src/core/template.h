@@ -7,6 +7,8 @@
 #pragma once
 
 #include "codec/params.h"
+#include "core/network.h"
+#include "core/requirement.h"
 #include "wire/spawn.h"
 
 /* What one sandbox may use; 0: the usual amount. */
@@ -15,12 +17,6 @@ struct resource_spec {
     double cpus;
     int64_t inodes, pids, open_files;
     int64_t forks; /* how often a session can be forked */
-};
-
-enum network_policy { NETWORK_NONE, NETWORK_POLICIES };
-
-struct network_spec {
-    int policy; /* enum network_policy */
 };
 
 struct pool_spec {
@@ -34,7 +30,8 @@ struct template_spec {
     char *image; /* its tag; NULL: the first that has the language */
     struct resource_spec resources;
     struct param_map env;
-    struct param_strings preload; /* modules that its interpreters have imported */
+    struct param_strings preload;      /* modules that its interpreters have imported */
+    struct param_strings requirements; /* packages that its sandboxes have */
     struct network_spec network;
     struct pool_spec pool;
     uint64_t timeout_ms;      /* of an execution that asks for no other; 0: the usual */
@@ -49,14 +46,21 @@ struct template_change {
     char *created_at, *updated_at, *problem;
 };
 
-extern const struct param_table template_table, template_change_table, resource_table,
-    network_table;
+/* The row of a list of packages, which every table has that can ask for some. */
+#define REQUIREMENTS_ROW(at, text)                                                                 \
+    {                                                                                              \
+        .name = "requirements", .other_name = "packages", .type = PARAM_STRINGS, .offset = (at),   \
+        .max_len = REQUIREMENTS_MAX, .example = "[\"humanize\"]", .help = (text)                   \
+    }
+
+extern const struct param_table template_table, template_change_table, resource_table;
 
 /* What the operator grants: to whom asks for nothing, and at most. */
 struct template_bounds {
     struct spawn_limits usual, most; /* lifetime_ms: of a session */
     uint64_t timeout_ms, timeout_max_ms;
     uint64_t idle_ms;
+    struct network_bounds network;
 };
 
 /* The limits of a sandbox: the request's where it says something, else the template's, else the

@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/memory.h"
 #include "core/session_inside.h"
+#include "core/terminal_news.h"
 
 #define FRAME_BYTES   sizeof(struct terminal_frame)
 #define FRAMES_A_TURN 16 /* others want to be heard, too */
@@ -77,25 +78,22 @@ static void leave(struct terminal *t)
     touch(s);
 }
 
-static void free_unless_calling(struct terminal *t)
-{
-    if (!t->is_calling)
-        free_terminal(t);
-}
-
 void terminal_close(struct terminal *t)
 {
     if (t->is_over)
         return; /* it is being told so */
     leave(t);
-    free_unless_calling(t);
+    if (!t->is_calling)
+        free_terminal(t);
 }
 
 static void end(struct terminal *t, const struct terminal_end *how)
 {
+    bool is_calling = t->is_calling;
     leave(t);
     t->events->ended(t->ctx, how);
-    free_unless_calling(t);
+    if (!is_calling)
+        free_terminal(t);
 }
 
 static void fail(struct terminal *t, const struct error *err)
@@ -109,16 +107,37 @@ void session_end_terminals(struct session *s, const char *why)
     struct error err;
     error_set(&err, ERROR_UNAVAILABLE, "%s", why);
     while (s->terminals)
-        fail(s->terminals, &err);
+        fail(s->terminals, &err); /* NOLINT(clang-analyzer-unix.Malloc): it leaves the list */
 }
 
 int session_check_alone(const struct session *s, struct error *err)
 {
-    if (s->info.terminal_count == 0)
+    if (s->info.terminal_count > 0) {
+        error_set(err, ERROR_CONFLICT, "a terminal is open in the session");
+        error_word(err, "terminal_open");
+        return error_hint(err, "close its terminals, and try again");
+    }
+    if (s->errand_writers == 0)
         return 0;
-    error_set(err, ERROR_CONFLICT, "a terminal is open in the session");
-    error_word(err, "terminal_open");
-    return error_hint(err, "close its terminals, and try again");
+    error_set(err, ERROR_CONFLICT, "files of the session are being written");
+    error_word(err, "files_busy");
+    return error_hint(err, "wait until that is done");
+}
+
+/* Whether the sandbox is sealed need not be asked: its init hears nothing before that. Nor whether
+ * its interpreter is there: init serves while a new one is started, or asked whether it runs. */
+int session_check_live(const struct session *s, const char *what, bool writes, struct error *err)
+{
+    bool is_copied = s->work.step || s->fork.step || s->family.child || s->family.is_packing;
+    bool is_coming = s->info.state == SESSION_CREATING && (is_copied || !s->was_ready);
+    if (session_is_ending(s) || !s->guest || is_coming) {
+        error_set(err, ERROR_CONFLICT, "the session is %s", session_state_name(s->info.state));
+        return error_hint(err, "for %s of a session it must be ready, busy or failed", what);
+    }
+    if (!is_copied || !writes)
+        return 0;
+    error_set(err, ERROR_CONFLICT, "the session is being saved, restored or forked");
+    return error_hint(err, "wait until that is done");
 }
 
 /* --- time ------------------------------------------------------------------------------------ */
@@ -233,73 +252,36 @@ void terminal_resize(struct terminal *t, unsigned columns, unsigned rows)
 
 /* --- what is printed ------------------------------------------------------------------------- */
 
-static void explain_start(struct error *err, int error)
+static void on_news(struct terminal *t, const struct terminal_news *news)
 {
-    errno = error;
-    error_sys(err, "start the terminal");
-    switch (error) {
-    case EBUSY:
-        error_set(err, ERROR_LIMIT, "the session has %d terminals already", GUEST_TERMINALS_MAX);
-        error_hint(err, "close one of them");
-        break;
-    case ENOENT:
-        error_set(err, ERROR_UNAVAILABLE, "the image has no shell");
-        break;
-    case EAGAIN:
-        error_set(err, ERROR_LIMIT,
-                  "the terminal cannot be started: the session has as many "
-                  "processes as it may");
-        error_hint(err, "end some of what runs in it");
-        break;
-    default:
-        break;
-    }
-}
-
-static void on_frame(struct terminal *t, const struct message *m, size_t len)
-{
-    struct terminal_end how = {0};
-    switch ((enum terminal_frame_type)m->frame.type) {
-    case TERMINAL_STARTED:
+    switch (news->kind) {
+    case TERMINAL_NEWS_START:
         if (!t->is_started)
             t->events->started(t->ctx);
         t->is_started = true;
-        return;
-    case TERMINAL_BYTES:
-        if (t->is_started && len > FRAME_BYTES)
-            t->events->output(t->ctx, m->bytes, len - FRAME_BYTES);
-        return;
-    case TERMINAL_EXITED:
-        how.exit_code = m->frame.exit_code & 0xff;
-        how.signal = m->frame.signal & 0x7f;
         break;
-    case TERMINAL_FAILED:
-        explain_start(&how.error, m->frame.error);
+    case TERMINAL_NEWS_OUTPUT:
+        if (t->is_started && news->len > 0)
+            t->events->output(t->ctx, news->bytes, news->len);
         break;
-    case TERMINAL_SIZE: /* ours to say */
-        error_set(&how.error, ERROR_UNAVAILABLE, "the terminal spoke nonsense");
+    case TERMINAL_NEWS_END:
+        end(t, &news->end);
         break;
     }
-    end(t, &how);
 }
 
 /* False: there is no more for now. */
 static bool receive(struct terminal *t)
 {
     struct message m;
-    struct error err;
+    struct terminal_news news;
     ssize_t n = recv(t->fd, &m, sizeof(m), MSG_DONTWAIT); /* fds that came along are dropped */
     if (is_full(n))
         return false;
     t->moved_ns = clock_now_ns();
-    if (n >= (ssize_t)FRAME_BYTES && m.frame.type >= TERMINAL_BYTES &&
-        m.frame.type <= TERMINAL_EXITED) {
-        on_frame(t, &m, (size_t)n);
-        return true;
-    }
-    error_set(&err, ERROR_UNAVAILABLE, "the terminal was killed");
-    fail(t, &err);
-    return false;
+    terminal_news_read(&news, &m, (size_t)MAX(n, 0));
+    on_news(t, &news);
+    return true;
 }
 
 static void on_ready(void *ctx, unsigned events)
@@ -308,6 +290,7 @@ static void on_ready(void *ctx, unsigned events)
     t->is_calling = true;
     if (events & LOOP_WRITE)
         flush(t);
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): while is_calling nobody frees it */
     for (int i = 0; i < FRAMES_A_TURN && !t->is_over && !t->is_paused; i++) {
         if (!receive(t))
             break;
@@ -331,24 +314,14 @@ void terminal_resume(struct terminal *t)
 
 /* --- the start ------------------------------------------------------------------------------- */
 
-/* What is saved or forked must not change meanwhile. Whether the sandbox is sealed need not be
- * asked: its init hears nothing before that. */
+/* What is saved or forked must not change meanwhile. */
 static int check_session(const struct session *s, struct error *err)
 {
-    bool is_live = s->info.state == SESSION_READY || s->info.state == SESSION_BUSY ||
-                   s->info.state == SESSION_FAILED;
-    bool is_copied = s->work.step || s->fork.step || s->family.child || s->family.is_packing;
-    if (!is_live || !s->guest || s->is_asking) {
-        error_set(err, ERROR_CONFLICT, "the session is %s", session_state_name(s->info.state));
-        return error_hint(err, "a terminal needs a session that is ready, busy or failed");
-    }
-    if (is_copied) {
-        error_set(err, ERROR_CONFLICT, "the session is being saved, restored or forked");
-        return error_hint(err, "wait until that is done");
-    }
+    if (session_check_live(s, "a terminal", true, err) < 0)
+        return -1;
     if (s->info.terminal_count < GUEST_TERMINALS_MAX)
         return 0;
-    explain_start(err, EBUSY);
+    terminal_explain_start(err, EBUSY);
     return -1;
 }
 

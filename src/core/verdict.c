@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/macros.h"
+#include "wire/egress.h"
 
 static const char *const state_names[] = {
     [EXECUTION_QUEUED] = "queued",       [EXECUTION_RUNNING] = "running",
@@ -16,18 +17,20 @@ static const char *const state_names[] = {
     [EXECUTION_LOST] = "lost",
 };
 
-static const char *const kind_names[] = {
-    [REASON_TIMEOUT] = "timeout",
-    [REASON_OOM] = "oom",
-    [REASON_PIDS] = "pids",
-    [REASON_DISK] = "disk",
-    [REASON_CANCELLED] = "cancelled",
-    [REASON_SIGNAL] = "signal",
-    [REASON_EXCEPTION] = "exception",
-    [REASON_EXIT] = "exit",
-    [REASON_SYSCALL_DENIED] = "syscall_denied",
-    [REASON_RUNNER_DIED] = "runner_died",
-    [REASON_INFRASTRUCTURE] = "infrastructure",
+const char *const reason_kind_names[] = {
+    [REASON_TIMEOUT - 1] = "timeout",
+    [REASON_OOM - 1] = "oom",
+    [REASON_PIDS - 1] = "pids",
+    [REASON_DISK - 1] = "disk",
+    [REASON_CANCELLED - 1] = "cancelled",
+    [REASON_SIGNAL - 1] = "signal",
+    [REASON_EXCEPTION - 1] = "exception",
+    [REASON_EXIT - 1] = "exit",
+    [REASON_EGRESS_DENIED - 1] = "egress_denied",
+    [REASON_SYSCALL_DENIED - 1] = "syscall_denied",
+    [REASON_RUNNER_DIED - 1] = "runner_died",
+    [REASON_INFRASTRUCTURE - 1] = "infrastructure",
+    [REASON_KINDS - 1] = NULL,
 };
 
 const char *execution_state_name(enum execution_state state)
@@ -37,7 +40,20 @@ const char *execution_state_name(enum execution_state state)
 
 const char *reason_kind_name(enum reason_kind kind)
 {
-    return kind_names[kind];
+    return kind == REASON_NONE ? NULL : reason_kind_names[kind - 1];
+}
+
+void facts_set_denied(struct facts *f, const struct egress_denied *denied)
+{
+    snprintf(f->denied_host, sizeof(f->denied_host), "%.95s", denied->host);
+    snprintf(f->denied_rule, sizeof(f->denied_rule), "%.191s", denied->rule);
+    f->denied_port = denied->port;
+}
+
+void facts_set_unreached(struct facts *f, const struct egress_denied *failed)
+{
+    snprintf(f->unreached, sizeof(f->unreached), "%.95s:%u: %.143s", failed->host, failed->port,
+             failed->rule);
 }
 
 static bool did_fail(const struct facts *f)
@@ -172,6 +188,21 @@ static void say_signal(struct verdict *v, const struct facts *f)
              name ? "SIG" : "", name ? name : "unknown");
 }
 
+/* Code that was refused something, and then failed: so it is told, since nobody sees what an
+ * exception was raised for. */
+static bool is_denied(const struct facts *f)
+{
+    return f->denied_host[0] && (f->has_exception || f->exit_code != 0);
+}
+
+static void say_denied(struct verdict *v, const struct facts *f)
+{
+    snprintf(v->message, sizeof(v->message), "its network policy denied %.96s:%" PRIu32 ": %.128s",
+             f->denied_host, f->denied_port, f->denied_rule);
+    snprintf(v->hint, sizeof(v->hint),
+             "add the host to the sandbox's network policy (allow), or do without it");
+}
+
 static bool is_exception(const struct facts *f)
 {
     return f->has_exception;
@@ -207,6 +238,7 @@ static const struct {
     {is_gone, say_gone, EXECUTION_FAILED, REASON_RUNNER_DIED},
     {is_bad_syscall, say_bad_syscall, EXECUTION_FAILED, REASON_SYSCALL_DENIED},
     {is_signal, say_signal, EXECUTION_FAILED, REASON_SIGNAL},
+    {is_denied, say_denied, EXECUTION_FAILED, REASON_EGRESS_DENIED},
     {is_exception, say_exception, EXECUTION_FAILED, REASON_EXCEPTION},
     {is_bad_exit, say_exit, EXECUTION_FAILED, REASON_EXIT},
 };

@@ -29,6 +29,7 @@ enum reason_kind {
     REASON_SIGNAL,
     REASON_EXCEPTION,
     REASON_EXIT,
+    REASON_EGRESS_DENIED,
     REASON_SYSCALL_DENIED,
     REASON_RUNNER_DIED,
     REASON_INFRASTRUCTURE,
@@ -48,6 +49,10 @@ struct facts {
     char exception[64];     /* its name */
     bool runner_has_exited; /* in a session: its kernel, with exit_code or signal */
     char runner_fault[96];  /* in a session: what its kernel did wrong; "" = nothing */
+    char denied_host[96];   /* the last that its way out refused; "": none, as the port, 0 */
+    uint32_t denied_port;
+    char denied_rule[192]; /* in the proxy's words */
+    char unreached[256];   /* "host:port: why" of the last host that did not answer; "": none */
     struct spawn_stats stats;
 };
 
@@ -60,7 +65,12 @@ struct verdict {
     char hint[256];
 };
 
+struct egress_denied;
+void facts_set_denied(struct facts *facts, const struct egress_denied *denied);
+void facts_set_unreached(struct facts *facts, const struct egress_denied *failed);
+
 void verdict_reach(struct verdict *out, const struct facts *facts);
 
 const char *execution_state_name(enum execution_state state);
 const char *reason_kind_name(enum reason_kind kind); /* NULL for REASON_NONE */
+extern const char *const reason_kind_names[];        /* from REASON_TIMEOUT on, up to NULL */

@@ -25,6 +25,7 @@ struct warm {
     uint64_t starting; /* not warm yet; 0: none */
     bool is_asking;    /* the spawner owes us an answer */
     bool is_stopping;
+    bool is_freed; /* by its owner; the answer frees the rest */
     struct stdio *words;
     struct output kept[2];
     struct loop_timer *timer; /* retry, or rotate */
@@ -98,6 +99,8 @@ static void on_asked(void *ctx, const struct spawn_message *m, int *fds, const s
         fail(w, err);
     if (w->is_stopping)
         end_zygote(w, &w->starting);
+    if (w->is_freed)
+        free(w);
 }
 
 static void on_words_ended(void *ctx)
@@ -221,7 +224,10 @@ void warm_free(struct warm *w)
     set_timer(w, 0);
     drop_words(w);
     scoped_close_fd(&w->config_fd);
-    free(w);
+    if (w->is_asking && w->is_stopping) /* what is answered still has to be ended */
+        w->is_freed = true;
+    else
+        free(w);
 }
 
 void warm_stop(struct warm *w)

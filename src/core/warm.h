@@ -22,7 +22,7 @@ struct warm_order {
 MUST_CHECK int warm_open(struct warm **out, struct loop *loop, struct spawner_client *spawner,
                          const struct warm_order *order, struct error *err);
 void warm_stop(struct warm *warm); /* ends the interpreter; sessions that it made live on */
-void warm_free(struct warm *warm); /* after a stop, or with the spawner gone */
+void warm_free(struct warm *warm); /* after a stop, or when the spawner answers no more */
 SCOPED_DEFINE(warm)
 
 uint64_t warm_zygote(const struct warm *warm);           /* 0: there is none now */

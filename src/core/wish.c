@@ -33,8 +33,10 @@ static const struct param session_rows[] = {
      .min = 1, .max = YEAR_S, .example = "600", .help = "Seconds after which it ends when nobody uses it."},
     {.name = "resources", .type = PARAM_OBJECT, .offset = AT(resources), .table = &resource_table,
      .help = "What its sandbox may use, where that differs from the template."},
-    {.name = "network", .type = PARAM_OBJECT, .offset = AT(network), .table = &network_table,
-     .help = "What its sandbox may reach."},
+    {.name = "network", .type = PARAM_OBJECT, .offset = AT(network), .has_offset = AT(has_network),
+     .table = &network_table, .help = "What its sandbox may reach, where that differs from the template."},
+    SECRETS_ROW(AT(secrets)),
+    REQUIREMENTS_ROW(AT(requirements), "Packages that its sandbox has, beside those of the template."),
     {.name = "env", .type = PARAM_MAP, .offset = AT(env), .max_len = VARIABLES_MAX,
      .check = template_variable_is_valid, .pattern = ENV_PATTERN, .example = "{\"TZ\": \"UTC\"}",
      .help = "Variables of every execution in it."},
@@ -63,7 +65,7 @@ static const struct param_table file_table = PARAM_TABLE(struct wish_file, "Inpu
      .example = "\"print(6 * 7)\"", .help = "The program."}
 #define LANGUAGE_ROW(text) \
     {.name = "language", .type = PARAM_STRING, .offset = AT(language), .max_len = NAME_BYTES, \
-     .check = template_name_is_valid, .pattern = NAME_PATTERN, .example = "\"python\"", .help = text}
+     .check = template_name_is_valid, .pattern = NAME_PATTERN, .example = "\"python\"", .help = (text)}
 #define COMMON_ROWS \
     {.name = "timeout", .other_name = "timeout_seconds", .type = PARAM_SECONDS, .offset = AT(timeout_ms), \
      .min = 0.001, .max = YEAR_S, .example = "30", .help = "Seconds after which it is ended."}, \
@@ -94,6 +96,10 @@ static const struct param stateless_rows[] = {
     {.name = "template", .type = PARAM_STRING, .offset = AT(template), .max_len = NAME_BYTES,
      .check = template_name_is_valid, .pattern = NAME_PATTERN,
      .help = "The recipe of the sandbox, by name or id; without one, that of the language."},
+    {.name = "network", .type = PARAM_OBJECT, .offset = AT(network), .has_offset = AT(has_network),
+     .table = &network_table, .help = "What the sandbox may reach, where that differs from the template."},
+    SECRETS_ROW(AT(secrets)),
+    REQUIREMENTS_ROW(AT(requirements), "Packages that the sandbox has, beside those of the template; installed once for all who ask for the same."),
 };
 const struct param_table stateless_wish_table = PARAM_TABLE(struct code_wish, "Execute", stateless_rows);
 #undef AT

@@ -4,6 +4,7 @@
 
 #include "codec/params.h"
 #include "core/template.h"
+#include "core/vault.h"
 
 #define WISH_CODE_MAX  (4 * 1024 * 1024) /* bytes of code, and of stdin */
 #define WISH_FILES_MAX 64
@@ -15,6 +16,9 @@ struct session_wish {
     uint64_t ttl_ms, idle_ms; /* 0: the template's */
     struct resource_spec resources;
     struct network_spec network;
+    bool has_network;                  /* else the template's */
+    struct param_list secrets;         /* struct secret_wish */
+    struct param_strings requirements; /* beside the template's */
     struct param_map env;
     struct param_map metadata;
 };
@@ -37,7 +41,11 @@ struct code_wish {
     struct param_map env;
     bool may_queue;
     bool is_idempotent;
-    char *template; /* without a session: of which sandbox */
+    char *template;                    /* without a session: of which sandbox, ... */
+    struct param_strings requirements; /* ...and which packages beside the template's */
+    struct network_spec network;
+    bool has_network;          /* else the template's */
+    struct param_list secrets; /* struct secret_wish */
 };
 
 extern const struct param_table session_wish_table;

@@ -9,11 +9,15 @@
 
 #include "api/api.h"
 #include "api/auth.h"
+#include "api/mcp/mcp_door.h"
 #include "base/log.h"
 #include "core/capacity.h"
+#include "core/executors.h"
 #include "core/node.h"
 #include "core/server_config.h"
 #include "core/shelf.h"
+#include "core/uploads.h"
+#include "coved/storage.h"
 #include "coved/upkeep.h"
 #include "http/http_server.h"
 #include "http/tls.h"
@@ -31,9 +35,11 @@ struct coved {
     bool is_stopping;
     int64_t started_ns;
 
+    struct gateway *gateway;
     char *dir; /* what it writes is here */
     char *database;
     char *copier;
+    char *installers; /* folder of what is handed into builds of packages */
     char *node;
     char *address;    /* where it listens, as a url for this machine */
     char *url;        /* how clients reach it */
@@ -45,20 +51,29 @@ struct coved {
     struct loop *loop;
     struct loop_signal *signals[COVED_SIGNALS];
     struct tls *tls;
+    int trust_fd;  /* what the proxy is to trust, until it is given; -1: nothing more */
     int listen_fd; /* bound while it still could be; -1: not yet, or the server has it */
     struct spawner_client *spawner;
     struct store *store;
+    struct storage *storage;
+    struct uploads *uploads;
+    struct archive *archive;
+    struct links links;
     struct capacity *capacity;
+    struct packages_source packages;
+    struct builder *builder;
     struct catalog *catalog;
     struct plane *plane;
     struct shelf *shelf;
     struct auth *auth;
     struct node *beats;
     struct upkeep *upkeep;
+    struct executors *executors;
     struct api_table *table;
     struct api api;
     struct api_server server;
     struct http_server *http;
+    struct mcp_door *mcp;
 };
 
 /* --- start.c ---------------------------------------------------------------------------------- */

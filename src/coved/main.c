@@ -4,6 +4,7 @@
  * environment it finds its options. Status 0 ends everything; any other, and it is started again,
  * and goes on with the sandboxes that are there. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <malloc.h>
 #include <signal.h>
 
 #include "base/clock.h"
@@ -11,6 +12,17 @@
 #include "codec/json.h"
 #include "coved/coved.h"
 #include "coved/greet.h"
+
+#define LARGE_BYTES (1 << 20) /* a block that is given back as soon as it is free */
+
+/* Left to itself, the allocator raises both bounds with every large block that it meets, to 32 MiB
+ * for each thread: the server would stay as large as its worst minute. upkeep.c sees to the rest.
+ */
+static void bound_heap(void)
+{
+    mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
+    mallopt(M_TRIM_THRESHOLD, LARGE_BYTES);
+}
 
 static int load(struct coved *c, int argc, char **argv, struct error *err)
 {
@@ -27,9 +39,12 @@ static int load(struct coved *c, int argc, char **argv, struct error *err)
 
 int main(int argc, char **argv)
 {
-    struct coved c = {
-        .log = {.fd = 2, .level = LOG_LEVEL_INFO}, .listen_fd = -1, .started_ns = clock_now_ns()};
+    struct coved c = {.log = {.fd = 2, .level = LOG_LEVEL_INFO},
+                      .trust_fd = -1,
+                      .listen_fd = -1,
+                      .started_ns = clock_now_ns()};
     struct error err;
+    bound_heap();
     signal(SIGPIPE, SIG_IGN);
     json_set_alloc_funcs(xmalloc, free);
     option_set_init(&c.options, config_options, config_option_count, &c.config);

@@ -10,13 +10,14 @@
 
 #include "base/memory.h"
 #include "base/strbuf.h"
-#include "coved/confine.h"
+#include "coved/coved_calls.h"
 #include "coved/keepsake.h"
 
 #define COPIER         "cove_checkpoint.so"
+#define INSTALLERS     "installers"
 #define URL_MAX_BYTES  (4 * KIB)
 #define TOKEN_FILE     "token"
-#define READABLE_MAX   (IMAGE_STORE_DIRS + 8)
+#define READABLE_MAX   (IMAGE_STORE_DIRS + 20)
 #define HOST_MAX_BYTES 256
 
 /* --- paths ------------------------------------------------------------------------------------ */
@@ -28,7 +29,7 @@ static char *folder_of(const char *path)
     return xstrndup(path, slash && slash != path ? (size_t)(slash - path) : 1);
 }
 
-static int find_copier(struct coved *c, struct error *err)
+static int find_parts(struct coved *c, struct error *err)
 {
     char path[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
@@ -37,6 +38,7 @@ static int find_copier(struct coved *c, struct error *err)
     path[n] = '\0';
     scoped_free char *folder = folder_of(path);
     c->copier = xasprintf("%s/" COPIER, folder);
+    c->installers = xasprintf("%s/" INSTALLERS, folder);
     return 0;
 }
 
@@ -45,7 +47,7 @@ int prepare_paths(struct coved *c, struct error *err)
     if (!c->config.recipes_dir)
         return error_set(err, ERROR_INVALID, "coved is started by `cove serve`");
     if (server_config_check(&c->config, &c->listen, err) < 0 ||
-        server_config_database(&c->config, &c->database, err) < 0 || find_copier(c, err) < 0)
+        server_config_database(&c->config, &c->database, err) < 0 || find_parts(c, err) < 0)
         return -1;
     c->dir = server_config_dir(&c->config);
     image_store_dirs(c->config.data_dir, c->data_dirs);
@@ -86,15 +88,24 @@ static int confine(struct coved *c, struct error *err)
     scoped_free char *database_dir = folder_of(c->database);
     scoped_free char *socket_dir = c->listen.path[0] ? folder_of(c->listen.path) : NULL;
     const char *const writable[] = {c->dir, database_dir, NULL};
-    const char *readable[READABLE_MAX] = {"/proc", "/sys/fs/cgroup", c->config.recipes_dir,
-                                          c->copier};
+    const char *readable[READABLE_MAX] = {"/proc",   "/sys/fs/cgroup", c->config.recipes_dir,
+                                          c->copier, c->installers,    BUILDER_CERTIFICATES};
     char *images[IMAGE_STORE_DIRS] = {NULL};
-    size_t count = 4;
+    size_t count = 6;
+    for (const char *const *file = storage_files(c->storage); *file; file++)
+        readable[count++] = *file;
     for (size_t i = 0; c->data_dirs[i]; i++)
         readable[count++] = images[i] = xasprintf("%s/images", c->data_dirs[i]);
-    const struct confine_order order = {.writable = writable,
+    unsigned port = storage_port(c->storage);
+    size_t call_count = coved_call_count;
+    scoped_free struct confine_call *more = port ? coved_calls_with_network(&call_count) : NULL;
+    const struct confine_order order = {.who = "the server",
+                                        .calls = more ? more : coved_calls,
+                                        .call_count = call_count,
+                                        .writable = writable,
                                         .readable = readable,
                                         .socket_dir = socket_dir,
+                                        .connect_port = port,
                                         .allow_degraded = c->config.allow_degraded};
     int status = confine_apply(&order, err);
     for (size_t i = 0; i < ARRAY_LEN(images); i++)
@@ -110,7 +121,10 @@ int prepare_confinement(struct coved *c, struct error *err)
         return error_hint(err, "both are PEM files that the user of the server (uid %u) can read",
                           (unsigned)geteuid());
     }
-    return confine(c, err);
+    if (server_config_trust(o, &c->trust_fd, err) < 0)
+        return error_hint(err, "it is a PEM file that the user of the server (uid %u) can read",
+                          (unsigned)geteuid());
+    return storage_prepare(&c->storage, &c->config, err) < 0 ? -1 : confine(c, err);
 }
 
 /* --- secrets ---------------------------------------------------------------------------------- */
@@ -126,6 +140,10 @@ static int keep_node(struct coved *c, struct error *err)
     char host[HOST_MAX_BYTES] = "";
     if (gethostname(host, sizeof(host) - 1) < 0 || !host[0])
         memcpy(host, "local", sizeof("local"));
+    if (c->config.sync == STORE_SYNC_NONE) { /* there will be no later start to know it */
+        c->node = xstrdup(host);
+        return 0;
+    }
     return keepsake_get(&c->node, c->dir, "node", host, err);
 }
 

@@ -12,8 +12,8 @@ MUST_CHECK int prepare_paths(struct coved *c, struct error *err);
 MUST_CHECK int prepare_socket(struct coved *c, struct error *err);
 struct http_listen prepare_where(const struct coved *c); /* borrowed from c */
 
-/* Reads what cannot be read later (the certificate), and gives up the rest. One thread until then.
- */
+/* Reads and loads what cannot be later (the certificate, libcurl if it is needed), and gives up the
+ * rest. One thread until then. */
 MUST_CHECK int prepare_confinement(struct coved *c, struct error *err);
 
 /* Tokens that nobody has given, and the name of this node. */

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "core/tier.h"
+#include "core/workspace.h"
 #include "coved/coved.h"
 #include "coved/greet.h"
 #include "coved/prepare.h"
@@ -27,6 +28,20 @@ static int fail(struct coved *c, const struct error *err)
     return -1;
 }
 
+/* The next step, behind the callback of one that ended with `err` (NULL: well). What fails, that
+ * or this, is told and ends the process. */
+static void go_on(struct coved *c, const struct error *err,
+                  int (*step)(struct coved *c, struct error *err))
+{
+    struct error local;
+    if (c->is_stopping)
+        return;
+    if (err)
+        fail(c, err);
+    else if (step(c, &local) < 0)
+        fail(c, &local);
+}
+
 /* --- clients ---------------------------------------------------------------------------------- */
 
 static int open_http(struct coved *c, struct error *err)
@@ -35,7 +50,9 @@ static int open_http(struct coved *c, struct error *err)
                                         .authorize = auth_authorize,
                                         .on_end = observe_request,
                                         .connection_max = CONNECTIONS_MAX};
-    c->table = api_table_new();
+    c->mcp = mcp_door_open(&c->api, (c->config.mcp_compatible_names ? MCP_DOOR_ALIASES : 0) |
+                                        (c->config.mcp_structured ? MCP_DOOR_STRUCTURED : 0));
+    c->table = api_table_new(c->config.upload_max_bytes);
     c->server = (struct api_server){.api = &c->api, .table = c->table};
     config.routes = api_table_routes(c->table, &config.route_count);
     prepare_guard(c, &config.guard);
@@ -71,10 +88,15 @@ static void begin_upkeep(struct coved *c)
                                     .epoch = c->api.epoch,
                                     .replaced = on_node_lost,
                                     .ctx = c};
-    const struct upkeep_order order = {
-        .loop = c->loop, .store = c->store, .log = &c->log, .retention_ms = c->config.retention_ms};
+    const struct upkeep_order order = {.loop = c->loop,
+                                       .store = c->store,
+                                       .log = &c->log,
+                                       .shelf = c->shelf,
+                                       .retention_ms = c->config.retention_ms};
     c->beats = node_new(&node);
     c->upkeep = upkeep_new(&order);
+    c->executors = executors_new(
+        &(struct executors_order){.loop = c->loop, .store = c->store, .log = &c->log});
 }
 
 /* --- ready ------------------------------------------------------------------------------------ */
@@ -101,24 +123,16 @@ static void start_pools(struct coved *c)
         log_warn(&c->log, "a pool cannot be filled", LOG_STR("error", err.msg));
 }
 
-static void on_recovered(void *ctx, const struct error *err)
+static int serve(struct coved *c, struct error *err)
 {
-    struct coved *c = ctx;
     struct spawn_message probe = {.verb = SPAWN_PROBE};
-    struct error local;
     struct plane_info info;
-    if (c->is_stopping)
-        return;
-    if (err) {
-        fail(c, err);
-        return;
-    }
-    if (open_http(c, &local) < 0) {
-        fail(c, &local);
-        return;
-    }
+    if (open_http(c, err) < 0)
+        return -1;
     prepare_urls(c);
+    c->links.base = c->url;
     c->api.public_url = c->url;
+    c->api.has_address = !c->listen.path[0] || c->config.public_url;
     begin_upkeep(c);
     /* Not before: trying the layers takes as long as all the rest of the start. */
     spawner_client_ask(c->spawner, &probe, on_probed, c);
@@ -129,18 +143,25 @@ static void on_recovered(void *ctx, const struct error *err)
              LOG_INT("start_ms", (clock_now_ns() - c->started_ns) / 1000000));
     start_pools(c);
     greet(c);
+    return 0;
+}
+
+static void on_recovered(void *ctx, const struct error *err)
+{
+    go_on(ctx, err, serve);
 }
 
 /* --- sessions --------------------------------------------------------------------------------- */
 
-static void on_keys(void *ctx, const struct error *err)
+static int open_plane(struct coved *c, struct error *err)
 {
-    struct coved *c = ctx;
     const struct config *o = &c->config;
     const struct plane_order order = {.loop = c->loop,
                                       .spawner = c->spawner,
                                       .store = c->store,
                                       .catalog = c->catalog,
+                                      .archive = c->archive,
+                                      .links = &c->links,
                                       .log = &c->log,
                                       .node = c->node,
                                       .epoch = c->api.epoch,
@@ -149,45 +170,65 @@ static void on_keys(void *ctx, const struct error *err)
                                       .timeout_max_ms = o->timeout_max_ms,
                                       .ttl_ms = o->ttl_ms,
                                       .idle_ms = o->idle_timeout_ms,
-                                      .max_executions = o->max_executions};
-    struct error local;
-    if (c->is_stopping)
-        return;
-    if (err) {
-        fail(c, err);
-        return;
-    }
-    if (plane_open(&c->plane, &order, &local) < 0) {
-        fail(c, &local);
-        return;
-    }
+                                      .max_executions = o->max_executions,
+                                      .gateway = c->gateway,
+                                      .network = server_config_network(o)};
+    if (plane_open(&c->plane, &order, err) < 0)
+        return -1;
     c->api.plane = c->plane;
     plane_watch(c->plane, &observe_plane, &c->api);
     plane_recover(c->plane, on_recovered, c);
+    return 0;
 }
 
-static void on_templates(void *ctx, const struct error *err)
+static void on_keys(void *ctx, const struct error *err)
 {
-    struct coved *c = ctx;
-    const struct auth_order order = {.store = c->store,
+    go_on(ctx, err, open_plane);
+}
+
+static int open_auth(struct coved *c, struct error *err)
+{
+    const struct auth_order order = {.loop = c->loop,
+                                     .store = c->store,
                                      .log = &c->log,
                                      .token = c->config.token,
                                      .internal_token = c->config.internal_token,
                                      .trusts_loopback = c->config.trust_loopback,
                                      .keys = {.per_minute = c->config.key_rate}};
-    struct error local;
-    if (c->is_stopping)
-        return;
-    if (err) {
-        fail(c, err);
-        return;
-    }
-    if (auth_open(&c->auth, &order, &local) < 0) {
-        fail(c, &local);
-        return;
-    }
+    if (auth_open(&c->auth, &order, err) < 0)
+        return -1;
     c->api.auth = c->auth;
     auth_load(c->auth, on_keys, c);
+    return 0;
+}
+
+static void on_templates(void *ctx, const struct error *err)
+{
+    go_on(ctx, err, open_auth);
+}
+
+/* Where the operator grants no way out at all, there are no packages; who asks for some is told. */
+static void open_builder(struct coved *c)
+{
+    struct error err;
+    const struct config *o = &c->config;
+    c->packages = (struct packages_source){
+        .recipes_dir = o->recipes_dir,
+        .installers_dir = c->installers,
+        .addresses =
+            {[RUNNER_INDEX_PYTHON] = o->python_index, [RUNNER_INDEX_NPM] = o->npm_registry},
+    };
+    struct builder_order order = {.loop = c->loop,
+                                  .spawner = c->spawner,
+                                  .capacity = c->capacity,
+                                  .gateway = c->gateway,
+                                  .network = server_config_network(o),
+                                  .source = &c->packages,
+                                  .timeout_ms = o->build_timeout_ms,
+                                  .allow_degraded = o->allow_degraded};
+    builder_limits(&order.limits, o->build_disk_bytes);
+    if (builder_open(&c->builder, &order, &err) < 0)
+        log_info(&c->log, "there are no packages here", LOG_STR("reason", err.msg));
 }
 
 static int open_catalog(struct coved *c, struct error *err)
@@ -200,68 +241,114 @@ static int open_catalog(struct coved *c, struct error *err)
                                   .data_dirs = c->data_dirs,
                                   .recipes_dir = o->recipes_dir,
                                   .copier = c->copier,
+                                  .idle_freeze_ms = o->idle_freeze_ms,
                                   .allow_degraded = o->allow_degraded};
     server_config_bounds(o, &order.bounds);
     if (capacity_open(&c->capacity, &seats, err) < 0)
         return -1;
     order.capacity = c->capacity;
+    open_builder(c);
+    order.builder = c->builder;
+    order.packages = &c->packages;
     return catalog_open(&c->catalog, &order, err);
 }
 
-static void on_node(void *ctx, const struct store_answer *answer)
+static int load_catalog(struct coved *c, struct error *err)
 {
-    struct coved *c = ctx;
-    struct error err;
-    if (c->is_stopping)
-        return;
-    if (answer->err) {
-        fail(c, answer->err);
-        return;
-    }
-    c->api.epoch = answer->nodes[0].epoch;
-    if (open_catalog(c, &err) < 0) {
-        fail(c, &err);
-        return;
-    }
+    const struct gateway_order way_out = {.loop = c->loop,
+                                          .spawner = c->spawner,
+                                          .log = &c->log,
+                                          .bytes_max = c->config.egress_bytes,
+                                          .connections_max =
+                                              (uint32_t)c->config.egress_connections};
+    c->gateway = gateway_new(&way_out);
+    gateway_give_trust(c->gateway, take_fd(&c->trust_fd));
+    if (open_catalog(c, err) < 0)
+        return -1;
     c->api.capacity = c->capacity;
     c->api.catalog = c->catalog;
     const struct shelf_order shelf = {.store = c->store, .catalog = c->catalog, .log = &c->log};
     c->api.shelf = c->shelf = shelf_new(&shelf);
     shelf_load(c->shelf, on_templates, c);
+    return 0;
+}
+
+static void on_node(void *ctx, const struct store_answer *answer)
+{
+    struct coved *c = ctx;
+    if (!answer->err)
+        c->api.epoch = answer->nodes[0].epoch;
+    go_on(c, answer->err, load_catalog);
 }
 
 /* --- spawner and store ------------------------------------------------------------------------ */
 
-static void begin_node(struct coved *c)
+/* After the store, which sees to it that nobody else is at work in the same folder. */
+static int open_storage(struct coved *c, struct error *err)
 {
+    const struct storage_order order = {.loop = c->loop, .log = &c->log, .dir = c->dir};
+    if (storage_open(c->storage, &order, err) < 0)
+        return -1;
+    c->api.blob = storage_blob(c->storage);
+    c->api.artifacts = storage_artifacts(c->storage);
+    c->api.redirect_bytes = c->config.s3_redirect_bytes;
+    const struct workspaces_order saves = {.loop = c->loop,
+                                           .blob = c->api.blob,
+                                           .store = c->store,
+                                           .log = &c->log,
+                                           .retention_ms = c->config.workspace_retention_ms};
+    c->api.workspaces = workspaces_new(&saves);
+    c->uploads = uploads_new(c->loop, c->api.blob, &c->log);
+    return 0;
+}
+
+static void open_archive(struct coved *c)
+{
+    const struct config *o = &c->config;
+    const struct archive_order order = {.loop = c->loop,
+                                        .store = c->store,
+                                        .blob = c->api.artifacts,
+                                        .log = &c->log,
+                                        /* bytes never outlive the execution that made them */
+                                        .retention_ms =
+                                            MIN(o->artifact_retention_ms, o->retention_ms),
+                                        .disk_bytes = o->artifact_disk_bytes,
+                                        .execution_bytes = o->artifact_max_bytes};
+    c->links = (struct links){.keys = {o->file_secret, o->file_secret_previous},
+                              .ttl_ms = o->link_ttl_ms,
+                              .ttl_max_ms = o->link_ttl_max_ms};
+    c->api.links = &c->links;
+    c->api.archive = c->archive = archive_new(&order);
+}
+
+static int load_store(struct coved *c, struct error *err)
+{
+    const struct store_order order = {.place = c->database, .sync = c->config.sync};
     const struct store_node node = {.id = c->node, .heartbeat_ns = clock_wall_ns(), .doc = "{}"};
+    if (store_open(&c->store, c->loop, &sqlite_ops, &order, err) < 0)
+        return -1;
+    c->api.store = c->store;
+    if (open_storage(c, err) < 0)
+        return -1;
+    open_archive(c);
     store_begin_node(c->store, &node, on_node, c);
+    return 0;
 }
 
 static void on_hello(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
 {
     struct coved *c = ctx;
-    const struct store_order order = {.place = c->database, .sync = c->config.sync};
-    struct error local;
     (void)fds;
-    if (c->is_stopping)
-        return;
-    if (!m) {
-        fail(c, err);
-        return;
-    }
-    c->api.is_rootless = m->hello_reply.is_rootless;
-    if (store_open(&c->store, c->loop, &sqlite_ops, &order, &local) < 0) {
-        fail(c, &local);
-        return;
-    }
-    c->api.store = c->store;
-    begin_node(c);
+    if (m)
+        c->api.is_rootless = m->hello_reply.is_rootless;
+    go_on(c, m ? NULL : err, load_store);
 }
 
 static void on_event(void *ctx, const struct spawn_message *m)
 {
     struct coved *c = ctx;
+    if (c->builder && m)
+        builder_on_event(c->builder, m);
     if (!m) {
         log_error(&c->log, "the spawner is gone");
         stop_now(c, 1);

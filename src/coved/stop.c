@@ -4,6 +4,7 @@
 
 #include "api/metrics.h"
 #include "base/memory.h"
+#include "core/workspace.h"
 #include "coved/coved.h"
 
 #define DRAIN_MS 5000 /* less than the spawner waits before it kills us */
@@ -31,6 +32,7 @@ void stop_begin(struct coved *c)
     c->is_stopping = true;
     c->api.is_draining = true;
     log_info(&c->log, "stopping", LOG_U64("connections", http_server_counts(c->http).connections));
+    mcp_door_stop(c->mcp);
     http_server_drain(c->http, DRAIN_MS, on_drained, c);
 }
 
@@ -42,16 +44,28 @@ void stop_release(struct coved *c)
             loop_signal_free(c->signals[i]);
     }
     http_server_free(c->http);
+    scoped_close_fd(&c->trust_fd);
     scoped_close_fd(&c->listen_fd);
     node_free(c->beats);
     upkeep_stop(c->upkeep);
+    workspaces_stop(c->api.workspaces);
+    executors_stop(c->executors);
     if (c->plane)
         plane_flush(c->plane);
     store_free(c->store);
+    archive_free(c->archive);
+    workspaces_free(c->api.workspaces);
+    attempt_free_all(&c->api);
     upkeep_free(c->upkeep);
+    executors_free(c->executors);
     plane_free(c->plane);
+    mcp_door_free(c->mcp);
+    uploads_free(c->uploads);
+    storage_free(c->storage);
     if (c->catalog)
         catalog_free(c->catalog);
+    builder_free(c->builder);
+    gateway_free(c->gateway);
     if (c->spawner)
         spawner_client_free(c->spawner);
     if (c->capacity)
@@ -70,6 +84,7 @@ void stop_release(struct coved *c)
     free(c->dir);
     free(c->database);
     free(c->copier);
+    free(c->installers);
     free(c->node);
     free(c->address);
     free(c->url);

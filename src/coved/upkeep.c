@@ -1,21 +1,25 @@
-/* upkeep.c - one timer; a step of forgetting is bounded, and the next follows while there is more
- */
+/* upkeep.c - a timer for each; a step of forgetting is bounded, and the next follows while there is
+ * more */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coved/upkeep.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
 
-#define FIRST_MS    5000   /* not while the server begins */
-#define RETAIN_MS   300000 /* between two looks at what is over */
-#define RETAIN_STEP 200    /* records of each kind in one transaction */
+#define FIRST_MS    5000       /* not while the server begins */
+#define RETAIN_MS   300000     /* between two looks at what is over */
+#define LOOK_MS     60000      /* between two looks at the images */
+#define TRIM_MS     10000      /* between two looks at memory that nothing uses */
+#define TRIM_BYTES  (8u << 20) /* so much of it may stay: what comes next takes it */
+#define RETAIN_STEP 200        /* records of each kind in one transaction */
 #define NS_PER_MS   1000000ll
 
 struct upkeep {
     struct upkeep_order order;
-    struct loop_timer *timer;
+    struct loop_timer *timer, *look_timer, *trim_timer;
 };
 
 static void retain(struct upkeep *u);
@@ -48,18 +52,42 @@ static void on_time(void *ctx)
     retain(u);
 }
 
+static void on_look_time(void *ctx)
+{
+    struct upkeep *u = ctx;
+    loop_timer_free(u->look_timer);
+    u->look_timer = loop_timer_new(u->order.loop, LOOK_MS, on_look_time, u);
+    shelf_look(u->order.shelf);
+}
+
+/* A wave of answers leaves the heap full of holes below something small that lives on; on its own
+ * the allocator gives back no more than the end. */
+static void on_trim_time(void *ctx)
+{
+    struct upkeep *u = ctx;
+    loop_timer_free(u->trim_timer);
+    u->trim_timer = loop_timer_new(u->order.loop, TRIM_MS, on_trim_time, u);
+    if (mallinfo2().fordblks > TRIM_BYTES)
+        malloc_trim(0);
+}
+
 struct upkeep *upkeep_new(const struct upkeep_order *order)
 {
     struct upkeep *u = xcalloc(1, sizeof(*u));
     u->order = *order;
     u->timer = loop_timer_new(order->loop, FIRST_MS, on_time, u);
+    u->look_timer = loop_timer_new(order->loop, LOOK_MS, on_look_time, u);
+    u->trim_timer = loop_timer_new(order->loop, TRIM_MS, on_trim_time, u);
     return u;
 }
 
 void upkeep_stop(struct upkeep *u)
 {
-    if (u)
-        loop_timer_free(take_ptr(&u->timer));
+    if (!u)
+        return;
+    loop_timer_free(take_ptr(&u->timer));
+    loop_timer_free(take_ptr(&u->look_timer));
+    loop_timer_free(take_ptr(&u->trim_timer));
 }
 
 void upkeep_free(struct upkeep *u)

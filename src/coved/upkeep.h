@@ -1,9 +1,11 @@
-/* upkeep.h - what a server does now and then: forgetting what is over for long */
+/* upkeep.h - what a server does now and then: forgetting what is over for long, looking for new
+ * images, and giving back memory that a busy minute left */
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
 #include "base/log.h"
 #include "base/scoped.h"
+#include "core/shelf.h"
 #include "event/loop.h"
 #include "store/store.h"
 
@@ -14,6 +16,7 @@ struct upkeep_order {
     struct loop *loop;
     struct store *store;
     const struct log *log;
+    struct shelf *shelf;
     uint64_t retention_ms;
 };
 

@@ -3,13 +3,9 @@
 #include "event/loop.h"
 
 #include <errno.h>
-#include <uv.h>
 
 #include "base/memory.h"
-
-struct loop {
-    uv_loop_t uv;
-};
+#include "event/loop_inside.h"
 
 struct loop_watch {
     uv_poll_t uv;
@@ -23,9 +19,22 @@ struct loop_timer {
     void *ctx;
 };
 
+struct loop_turn {
+    uv_prepare_t uv;
+    loop_turn_fn fn;
+    void *ctx;
+};
+
 struct loop_signal {
     uv_signal_t uv;
     loop_signal_fn fn;
+    void *ctx;
+};
+
+struct work {
+    uv_work_t uv;
+    struct loop *loop;
+    loop_work_fn run, done;
     void *ctx;
 };
 
@@ -51,6 +60,8 @@ void loop_free(struct loop *loop)
 {
     if (!loop)
         return;
+    while (loop->working > 0)
+        uv_run(&loop->uv, UV_RUN_ONCE);
     uv_run(&loop->uv, UV_RUN_NOWAIT); /* lets closing handles close... */
     uv_run(&loop->uv, UV_RUN_NOWAIT); /* ...also when a stop was pending, which eats one run */
     BUG_ON(uv_loop_close(&loop->uv) != 0);
@@ -127,7 +138,9 @@ struct loop_timer *loop_timer_new(struct loop *loop, uint64_t delay_ms, loop_tim
     timer->ctx = ctx;
     uv_timer_init(&loop->uv, &timer->uv);
     uv_update_time(&loop->uv); /* else the delay counts from the last turn */
-    uv_timer_start(&timer->uv, on_timer, delay_ms, 0);
+    /* Its clock has whole milliseconds: the one that has begun does not count. */
+    bool is_some = delay_ms > 0 && delay_ms < UINT64_MAX;
+    uv_timer_start(&timer->uv, on_timer, delay_ms + is_some, 0);
     return timer;
 }
 
@@ -135,6 +148,29 @@ void loop_timer_free(struct loop_timer *timer)
 {
     if (timer)
         uv_close((uv_handle_t *)&timer->uv, free_handle);
+}
+
+static void on_turn(uv_prepare_t *handle)
+{
+    struct loop_turn *turn = (struct loop_turn *)handle;
+    turn->fn(turn->ctx);
+}
+
+struct loop_turn *loop_turn_new(struct loop *loop, loop_turn_fn fn, void *ctx)
+{
+    struct loop_turn *turn = xcalloc(1, sizeof(*turn));
+    turn->fn = fn;
+    turn->ctx = ctx;
+    uv_prepare_init(&loop->uv, &turn->uv);
+    uv_prepare_start(&turn->uv, on_turn);
+    uv_unref((uv_handle_t *)&turn->uv); /* it waits for nothing itself */
+    return turn;
+}
+
+void loop_turn_free(struct loop_turn *turn)
+{
+    if (turn)
+        uv_close((uv_handle_t *)&turn->uv, free_handle);
 }
 
 static void on_signal(uv_signal_t *handle, int signal)
@@ -164,4 +200,27 @@ void loop_signal_free(struct loop_signal *handle)
 {
     if (handle)
         uv_close((uv_handle_t *)&handle->uv, free_handle);
+}
+
+static void run_work(uv_work_t *uv)
+{
+    struct work *work = (struct work *)uv;
+    work->run(work->ctx);
+}
+
+static void end_work(uv_work_t *uv, int status)
+{
+    struct work *work = (struct work *)uv;
+    BUG_ON(status != 0); /* nobody cancels */
+    work->loop->working--;
+    work->done(work->ctx);
+    free(work);
+}
+
+void loop_work(struct loop *loop, loop_work_fn run, loop_work_fn done, void *ctx)
+{
+    struct work *work = xcalloc(1, sizeof(*work));
+    *work = (struct work){.loop = loop, .run = run, .done = done, .ctx = ctx};
+    loop->working++;
+    BUG_ON(uv_queue_work(&loop->uv, &work->uv, run_work, end_work) != 0);
 }

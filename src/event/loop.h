@@ -1,4 +1,4 @@
-/* loop.h - the event loop: fds, timers and signals on one thread (libuv underneath)
+/* loop.h - the event loop: fds, timers, signals and work for other threads (libuv underneath)
  *
  * Handles belong to who made them and are ended with their _free function, also from inside their
  * own callback. A callback never comes after the free. */
@@ -13,7 +13,8 @@
 struct loop;
 
 MUST_CHECK int loop_open(struct loop **out, struct error *err);
-void loop_free(struct loop *loop); /* after every handle was freed */
+/* After every handle was freed; waits for work that is under way, and has it told as done. */
+void loop_free(struct loop *loop);
 SCOPED_DEFINE(loop)
 
 void loop_run(struct loop *loop); /* until loop_stop(), or until nothing is left to wait for */
@@ -34,9 +35,17 @@ void loop_watch_free(struct loop_watch *watch);
 struct loop_timer;
 typedef void (*loop_timer_fn)(void *ctx);
 
+/* Calls `fn` once, never before the delay is over. */
 struct loop_timer *loop_timer_new(struct loop *loop, uint64_t delay_ms, loop_timer_fn fn,
                                   void *ctx);
 void loop_timer_free(struct loop_timer *timer);
+
+/* Comes at the end of every turn, before the loop waits: for work that gathers during a turn. */
+struct loop_turn;
+typedef void (*loop_turn_fn)(void *ctx);
+
+struct loop_turn *loop_turn_new(struct loop *loop, loop_turn_fn fn, void *ctx);
+void loop_turn_free(struct loop_turn *turn);
 
 struct loop_signal;
 typedef void (*loop_signal_fn)(void *ctx, int signal);
@@ -44,3 +53,9 @@ typedef void (*loop_signal_fn)(void *ctx, int signal);
 MUST_CHECK int loop_signal_new(struct loop_signal **out, struct loop *loop, int signal,
                                loop_signal_fn fn, void *ctx, struct error *err);
 void loop_signal_free(struct loop_signal *handle);
+
+/* What blocks is done by a few threads that all loops share: `run` on one of them, with `ctx` its
+ * own for that time, then `done` on the loop's. It cannot be called off. The threads begin with the
+ * first work: restrictions that hold for one thread only are to be in place before. */
+typedef void (*loop_work_fn)(void *ctx);
+void loop_work(struct loop *loop, loop_work_fn run, loop_work_fn done, void *ctx);

@@ -170,7 +170,7 @@ static bool takes_input(const struct http_conn *c)
     case CONN_BODY:
         return !r->is_open || !r->is_streamed_in || (r->on_body && !r->is_body_paused);
     case CONN_TUNNEL: /* the same for pings */
-        return !c->is_tunnel_paused && c->out.len <= HTTP_STREAM_HIGH;
+        return !c->is_tunnel_paused && !c->is_tunnel_deaf && c->out.len <= HTTP_STREAM_HIGH;
     case CONN_BUSY:
     case CONN_LAST:
         return false;
@@ -178,10 +178,16 @@ static bool takes_input(const struct http_conn *c)
     return false;
 }
 
+/* Who may stop to send and still read is not gone by that: its end is found where it is read. */
+static bool ends_by_hangup(const struct http_conn *c)
+{
+    return c->phase != CONN_LAST && !(c->tunnel && c->tunnel->on_end);
+}
+
 static void update_interest(struct http_conn *c)
 {
     unsigned want = 0;
-    if (c->phase != CONN_LAST)
+    if (ends_by_hangup(c))
         want = LOOP_HANGUP;
     if (takes_input(c) && !c->pending)
         want |= LOOP_READ;
@@ -340,10 +346,14 @@ static void take_kept(struct http_conn *c)
 /* The peer will send nothing more. */
 static void take_end(struct http_conn *c)
 {
-    if (c->phase == CONN_HEAD && c->out.len > 0 && !c->is_lost)
+    if (c->phase == CONN_HEAD && c->out.len > 0 && !c->is_lost) {
         c->phase = CONN_LAST; /* its answers are complete, and it may still read them */
-    else
+    } else if (c->phase == CONN_TUNNEL && c->tunnel->on_end && !c->is_tunnel_deaf && !c->is_lost) {
+        c->is_tunnel_deaf = true; /* one that is gone altogether shows when we write */
+        c->tunnel->on_end(c->tunnel_ctx);
+    } else {
         conn_end(c);
+    }
 }
 
 /* `is_last`: nothing comes after what the kernel has, so it is read to the end. After a reset there

@@ -33,6 +33,8 @@ struct conn_tunnel {
     void (*on_drain)(void *ctx);                                 /* little waits any more */
     void (*on_gone)(void *ctx);                                  /* the last call */
     void (*on_server_end)(void *ctx);                            /* the server drains */
+    /* The peer sends nothing more, and may still read. NULL: who sends nothing is gone. */
+    void (*on_end)(void *ctx);
 };
 
 struct http_request {
@@ -99,6 +101,7 @@ struct http_conn {
     bool is_closed;   /* no socket any more */
     bool is_tunnel_paused;
     bool is_tunnel_full;
+    bool is_tunnel_deaf; /* the peer has sent its last byte, and may still read */
 };
 
 /* Takes `fd`. */

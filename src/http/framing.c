@@ -234,15 +234,18 @@ static void finish_header(struct framing_header *header)
     *end = '\0';
 }
 
-static enum refusal judge_headers(struct framing_head *head)
+static enum refusal judge_headers(struct framing *f)
 {
+    struct framing_head *head = &f->head;
     unsigned seen = 0;
     enum refusal refusal = REFUSAL_NONE;
     for (size_t i = 0; i < head->header_count && !refusal; i++) {
         finish_header(&head->headers[i]);
         refusal = judge_header(head, &head->headers[i], &seen);
+        if (f->is_proxy && refusal == REFUSAL_CONTENT_ENCODING)
+            refusal = REFUSAL_NONE; /* for whom it is meant to decode */
     }
-    if (!refusal && !head->host)
+    if (!refusal && !head->host && !f->is_proxy)
         return REFUSAL_HOST;
     if (!refusal && head->is_chunked && head->content_length != FRAMING_NO_LENGTH)
         return REFUSAL_TRANSFER_ENCODING;
@@ -293,11 +296,11 @@ static enum refusal read_request_line(struct framing *f, const char *line)
     if (refusal)
         return refusal;
     head->method = method_find(line, method_len);
-    if (head->method == METHOD_COUNT)
+    if (head->method == METHOD_COUNT && !f->is_proxy)
         return REFUSAL_METHOD;
     if (target_len > FRAMING_TARGET_MAX_BYTES)
         return REFUSAL_TARGET_TOO_LONG;
-    return target[0] == '/' ? REFUSAL_NONE : REFUSAL_TARGET;
+    return f->is_proxy || target[0] == '/' ? REFUSAL_NONE : REFUSAL_TARGET;
 }
 
 static bool has_odd_byte(const char *line, size_t len)
@@ -377,11 +380,13 @@ static enum framing_step parse_head(struct framing *f)
         return refuse_llhttp(f, code);
     if (!f->has_head || f->head.header_count != f->line_count - 2)
         return refuse(f, REFUSAL_SYNTAX);
-    enum refusal refusal = judge_headers(&f->head);
+    enum refusal refusal = judge_headers(f);
     if (refusal)
         return refuse(f, refusal);
-    char *target = f->bytes + strlen(method_name(f->head.method)) + 1;
+    char *target = f->bytes + strcspn(f->bytes, " ");
+    *target++ = '\0';
     target[strcspn(target, " ")] = '\0';
+    f->head.verb = f->bytes;
     f->head.target = target;
     f->is_told = true;
     return FRAMING_HEAD;
@@ -467,6 +472,7 @@ static void reset(struct framing *f)
     /* Not the array of headers: it is large, and its count says what is in it. */
     memset(&f->refusal, 0, sizeof(*f) - offsetof(struct framing, refusal));
     f->head.method = METHOD_COUNT;
+    f->head.verb = NULL;
     f->head.target = NULL;
     f->head.host = NULL;
     f->head.header_count = 0;
@@ -481,13 +487,22 @@ void framing_init(struct framing *f)
 {
     f->bytes = NULL;
     f->cap = 0;
+    f->is_proxy = false;
     reset(f);
+}
+
+void framing_init_proxy(struct framing *f)
+{
+    framing_init(f);
+    f->is_proxy = true;
 }
 
 void framing_release(struct framing *f)
 {
     free(f->bytes);
-    framing_init(f);
+    f->bytes = NULL;
+    f->cap = 0;
+    reset(f);
 }
 
 void framing_again(struct framing *f)

@@ -34,8 +34,9 @@ struct framing_header {
 /* A request without its body. All text is NUL-terminated, owned by the framing, and lives until
  * framing_again() or framing_release(). */
 struct framing_head {
-    enum method method;
-    char *target; /* as sent; may be overwritten, in its length */
+    enum method method; /* METHOD_COUNT: another one, which only a proxy takes */
+    const char *verb;   /* the method, as sent */
+    char *target;       /* as sent; may be overwritten, in its length */
     struct framing_header headers[FRAMING_HEADER_MAX];
     size_t header_count;
     uint64_t content_length; /* FRAMING_NO_LENGTH: chunked, or no body */
@@ -44,7 +45,7 @@ struct framing_head {
     bool is_kept_alive;    /* another request may follow on this connection */
     bool expects_continue; /* the client waits for 100 before it sends the body */
     bool is_upgrade;       /* Connection: upgrade and an Upgrade header */
-    const char *host;      /* of the one Host header */
+    const char *host;      /* of the one Host header; a proxy does without: NULL */
 };
 
 enum framing_step {
@@ -57,6 +58,7 @@ enum framing_step {
 
 struct framing {
     struct framing_head head;
+    bool is_proxy; /* see framing_init_proxy() */
     enum refusal refusal;
     /* private */
     llhttp_t parser;
@@ -75,6 +77,9 @@ struct framing {
 };
 
 void framing_init(struct framing *framing);
+/* For requests that are passed on: any method that llhttp knows, any form of target, any encoding
+ * of the body. Where a message ends is judged as strictly as ever. */
+void framing_init_proxy(struct framing *framing);
 void framing_release(struct framing *framing);
 void framing_again(struct framing *framing); /* for the next request; keeps memory */
 

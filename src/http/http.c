@@ -301,9 +301,11 @@ void http_fail_as(struct http_request *r, const struct http_error *error)
                                                    .message = error->message,
                                                    .hint = error->hint,
                                                    .request_id = http_id(r)});
-    if (error->retry_ms > 0) {
+    /* who is told to come later is told when, be it by guess */
+    unsigned retry_ms = error->retry_ms || error->status != 429 ? error->retry_ms : MS_PER_S;
+    if (retry_ms > 0) {
         char seconds[FORMAT_BYTES];
-        format_u64((error->retry_ms + MS_PER_S - 1) / MS_PER_S, seconds);
+        format_u64((retry_ms + MS_PER_S - 1) / MS_PER_S, seconds);
         http_add_header(r, "Retry-After", seconds);
     }
     http_respond(r, error->status, JSON_TYPE, text.data, text.len);
@@ -311,9 +313,14 @@ void http_fail_as(struct http_request *r, const struct http_error *error)
 
 void http_fail(struct http_request *r, const struct error *err)
 {
+    http_fail_with(r, error_info(err->code)->http_status, err);
+}
+
+void http_fail_with(struct http_request *r, int status, const struct error *err)
+{
     const struct error_info *info = error_info(err->code);
     http_fail_as(r, &(struct http_error){
-                        .status = info->http_status,
+                        .status = status,
                         .code = err->word ? err->word : info->name,
                         /* what broke inside is for the log, and may name paths */
                         .message = err->code == ERROR_INTERNAL ? "internal error" : err->msg,

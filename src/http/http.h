@@ -87,6 +87,7 @@ struct http_error {
 };
 void http_fail_as(struct http_request *r, const struct http_error *error);
 void http_fail(struct http_request *r, const struct error *err);
+void http_fail_with(struct http_request *r, int status, const struct error *err);
 void http_refuse(struct http_request *r, enum refusal refusal);
 
 /* A body in pieces: chunked, or `length` bytes, which must then be written exactly. */

@@ -17,6 +17,7 @@ struct sse {
     uint32_t heartbeat_ms;
     void (*on_gone)(void *ctx);
     void *ctx;
+    void (*on_beat)(void *ctx);
 };
 
 static void add_field(struct strbuf *out, const char *name, const char *value)
@@ -66,7 +67,11 @@ static void on_timer(void *ctx)
     struct sse *sse = ctx;
     loop_timer_free(sse->timer);
     sse->timer = loop_timer_new(sse->loop, sse->heartbeat_ms, on_timer, sse);
-    if (http_stream_waiting(sse->request) == 0) /* else there is life enough, or none at all */
+    if (http_stream_waiting(sse->request) > 0)
+        return; /* there is life enough, or none at all */
+    if (sse->on_beat)
+        sse->on_beat(sse->ctx);
+    else
         http_stream_write(sse->request, beat, sizeof(beat) - 1);
 }
 
@@ -88,7 +93,7 @@ struct sse *sse_open(struct http_request *r, struct loop *loop, uint32_t heartbe
                      void (*gone)(void *ctx), void *ctx)
 {
     struct sse *sse = xcalloc(1, sizeof(*sse));
-    *sse = (struct sse){r, loop, NULL, heartbeat_ms, gone, ctx};
+    *sse = (struct sse){r, loop, NULL, heartbeat_ms, gone, ctx, NULL};
     http_on_gone(r, on_gone, sse);
     http_add_header(r, "Cache-Control", "no-store");
     http_add_header(r, "X-Accel-Buffering", "no"); /* nginx would hold events back */
@@ -96,6 +101,11 @@ struct sse *sse_open(struct http_request *r, struct loop *loop, uint32_t heartbe
     if (heartbeat_ms)
         sse->timer = loop_timer_new(loop, heartbeat_ms, on_timer, sse);
     return sse;
+}
+
+void sse_on_beat(struct sse *sse, void (*fn)(void *ctx))
+{
+    sse->on_beat = fn;
 }
 
 bool sse_send(struct sse *sse, const struct sse_event *event)

@@ -32,6 +32,9 @@ bool sse_parse_id(const char *text, uint64_t *out);
 struct sse *sse_open(struct http_request *r, struct loop *loop, uint32_t heartbeat_ms,
                      void (*on_gone)(void *ctx), void *ctx);
 
+/* Called with the same ctx in place of each of these comments: to send an event. */
+void sse_on_beat(struct sse *sse, void (*on_beat)(void *ctx));
+
 /* False: wait for the call of http_on_drain(). */
 bool sse_send(struct sse *sse, const struct sse_event *event);
 void sse_close(struct sse *sse); /* ends the answer and frees */

@@ -79,6 +79,37 @@ static ssize_t tls_write(struct transport *t, const struct iovec *pieces, int co
     return total;
 }
 
+void transport_secure(struct transport *t, SSL *ssl)
+{
+    BUG_ON(t->ssl);
+    t->ssl = ssl;
+}
+
+int transport_shake_hands(struct transport *t)
+{
+    ERR_clear_error();
+    t->read_wants_write = false;
+    int n = SSL_do_handshake(t->ssl);
+    if (n == 1)
+        return 0;
+    ssize_t answer = tls_answer(t, n, true);
+    return answer == TRANSPORT_AGAIN ? TRANSPORT_AGAIN : TRANSPORT_GONE;
+}
+
+const char *transport_trouble(const struct transport *t)
+{
+    long verified = t->ssl ? SSL_get_verify_result(t->ssl) : X509_V_OK;
+    if (verified != X509_V_OK)
+        return X509_verify_cert_error_string(verified);
+    const char *reason = ERR_reason_error_string(ERR_peek_last_error());
+    return reason ? reason : "the connection broke";
+}
+
+const char *transport_server_name(const struct transport *t)
+{
+    return SSL_get_servername(t->ssl, TLSEXT_NAMETYPE_host_name);
+}
+
 ssize_t transport_read(struct transport *t, void *data, size_t len)
 {
     return t->ssl ? tls_read(t, data, len) : plain_answer(recv(t->fd, data, len, 0));

@@ -24,6 +24,17 @@ struct transport {
 void transport_open(struct transport *t, int fd, struct tls *tls);
 void transport_close(struct transport *t);
 
+/* A plain one goes on with TLS; `ssl` is taken, and was made for its fd. */
+void transport_secure(struct transport *t, struct ssl_st *ssl);
+
+/* 0: both sides know each other, TRANSPORT_AGAIN or TRANSPORT_GONE. Reading and writing do it, too.
+ */
+int transport_shake_hands(struct transport *t);
+const char *transport_trouble(const struct transport *t); /* why it is gone, in words */
+
+/* Whom the other side has asked for; NULL: it has not said. */
+const char *transport_server_name(const struct transport *t);
+
 /* Bytes, 0 at the end, TRANSPORT_AGAIN or TRANSPORT_GONE. */
 ssize_t transport_read(struct transport *t, void *data, size_t len);
 ssize_t transport_write(struct transport *t, const struct iovec *pieces, int count);

@@ -142,11 +142,37 @@ static int set_command(void *field, const char *value, struct error *err)
     return 0;
 }
 
+static int set_inline(void *field, const char *value, struct error *err)
+{
+    const struct runner_words *words = field;
+    if (set_command(field, value, err) < 0)
+        return -1;
+    for (size_t i = 1; i < words->count; i++) {
+        if (strcmp(words->items[i], RUNNER_CODE_MARK) == 0)
+            return 0;
+    }
+    return error_set(err, ERROR_INVALID, "has no word " RUNNER_CODE_MARK);
+}
+
 static int set_form(void *field, const char *value, struct error *err)
 {
     if (strcmp(value, "frames") != 0 && strcmp(value, "plain") != 0)
         return error_set(err, ERROR_INVALID, "'%.40s' is neither frames nor plain", value);
     return set_text(field, value, err);
+}
+
+static const char *const index_names[] = {
+    [RUNNER_INDEX_PYTHON] = "python",
+    [RUNNER_INDEX_NPM] = "npm",
+};
+
+static int set_index(void *field, const char *value, struct error *err)
+{
+    for (size_t i = 0; i < ARRAY_LEN(index_names); i++) {
+        if (strcmp(value, index_names[i]) == 0)
+            return set_text(field, value, err);
+    }
+    return error_set(err, ERROR_INVALID, "'%.40s' is neither python nor npm", value);
 }
 
 static int add_env(void *field, const char *value, struct error *err)
@@ -167,11 +193,17 @@ static const struct runner_key {
     {"extensions", AT(extensions), set_names},
     {"main", AT(main), set_main},
     {"command", AT(command), set_command},
+    {"inline", AT(inlined), set_inline},
     {"env", AT(env), add_env},
     {"version", AT(version), set_text},
     {"kernel", AT(kernel), set_main},
     {"kernel_form", AT(kernel_form), set_form},
     {"kernel_command", AT(kernel_command), set_command},
+    {"installer", AT(installer), set_main},
+    {"installer_command", AT(installer_command), set_command},
+    {"installer_index", AT(installer_index), set_index},
+    {"installer_tools", AT(installer_tools), set_names},
+    {"packages_env", AT(packages_env), add_env},
 };
 
 /* --- one file --------------------------------------------------------------------------------- */
@@ -188,7 +220,13 @@ static void runner_release(struct runner *runner)
     free(runner->kernel);
     free(runner->kernel_form);
     words_release(&runner->kernel_command);
+    free(runner->installer);
+    free(runner->installer_index);
+    words_release(&runner->installer_command);
+    words_release(&runner->installer_tools);
+    words_release(&runner->packages_env);
     words_release(&runner->command);
+    words_release(&runner->inlined);
     words_release(&runner->env);
 }
 
@@ -357,16 +395,44 @@ void runner_kernel_release(struct runner_kernel *kernel)
     *kernel = (struct runner_kernel){0};
 }
 
-/* Takes the words out of `from`. */
-static void take_kernel(struct runner_kernel *out, struct runner *from, const char *dir)
+static struct runner_words take_words(struct runner_words *words)
 {
-    out->command = from->kernel_command;
-    from->kernel_command = (struct runner_words){0};
-    out->is_plain = from->kernel_form && strcmp(from->kernel_form, "plain") == 0;
-    out->text = dir && from->kernel ? xasprintf("%s/%s", dir, from->kernel) : NULL;
+    const struct runner_words taken = *words;
+    *words = (struct runner_words){0};
+    return taken;
 }
 
-static int find_in_recipe(struct runner_kernel *out, const char *dir, const char *language,
+/* What a recipe says of a language; takes the words out of `from`. False: nothing to the point. */
+typedef bool (*take_fn)(void *out, struct runner *from, const char *dir);
+
+static bool take_kernel(void *out, struct runner *from, const char *dir)
+{
+    struct runner_kernel *kernel = out;
+    if (from->kernel_command.count == 0)
+        return false;
+    kernel->command = take_words(&from->kernel_command);
+    kernel->is_plain = from->kernel_form && strcmp(from->kernel_form, "plain") == 0;
+    kernel->text = from->kernel ? xasprintf("%s/%s", dir, from->kernel) : NULL;
+    return true;
+}
+
+static bool take_installer(void *out, struct runner *from, const char *dir)
+{
+    struct runner_installer *installer = out;
+    if (!from->installer || !from->installer_index || from->installer_command.count == 0)
+        return false;
+    installer->command = take_words(&from->installer_command);
+    installer->tools = take_words(&from->installer_tools);
+    installer->env = take_words(&from->packages_env);
+    installer->text = xasprintf("%s/%s", dir, from->installer);
+    installer->name = xstrdup(from->installer);
+    while (strcmp(from->installer_index, index_names[installer->index]) != 0)
+        installer->index++;
+    return true;
+}
+
+/* 1: found. */
+static int find_in_recipe(void *out, take_fn take, const char *dir, const char *language,
                           struct error *err)
 {
     scoped_runner_list struct runner_list list = {0};
@@ -377,21 +443,21 @@ static int find_in_recipe(struct runner_kernel *out, const char *dir, const char
     if (conf_read(fd, RUNNER_KERNEL, read_entry, &reader, err) < 0)
         return error_wrap(err, "%s/%s", dir, RUNNER_KERNEL);
     for (size_t i = 0; i < list.count; i++) {
-        if (strcmp(list.items[i].language, language) == 0 && list.items[i].kernel_command.count > 0)
-            take_kernel(out, &list.items[i], dir);
+        if (strcmp(list.items[i].language, language) == 0 && take(out, &list.items[i], dir))
+            return 1;
     }
     return 0;
 }
 
-static int find_in_recipes(struct runner_kernel *out, const char *recipes_dir, const char *language,
+static int find_in_recipes(void *out, take_fn take, const char *recipes_dir, const char *language,
                            struct error *err)
 {
     DIR *dir = opendir(recipes_dir);
     int answer = 0;
-    for (struct dirent *e; dir && answer == 0 && out->command.count == 0 && (e = readdir(dir));) {
+    for (struct dirent *e; dir && answer == 0 && (e = readdir(dir));) {
         scoped_free char *path = xasprintf("%s/%s", recipes_dir, e->d_name);
         if (e->d_name[0] != '.')
-            answer = find_in_recipe(out, path, language, err);
+            answer = find_in_recipe(out, take, path, language, err);
     }
     if (dir)
         closedir(dir);
@@ -415,14 +481,35 @@ int runner_find_kernel(struct runner_kernel *out, const struct runner *runner,
         out->is_plain = runner->kernel_form && strcmp(runner->kernel_form, "plain") == 0;
         return 0;
     }
-    if (find_in_recipes(out, recipes_dir, runner->language, err) < 0)
+    int found = find_in_recipes(out, take_kernel, recipes_dir, runner->language, err);
+    if (found < 0)
         return -1;
-    if (out->command.count == 0) {
+    if (!found) {
         error_set(err, ERROR_NOT_FOUND, "%s has no kernel, so it has no sessions",
                   runner->language);
         return error_hint(err, "run single programs with `cove run -l %s`", runner->language);
     }
     return 0;
+}
+
+void runner_installer_release(struct runner_installer *installer)
+{
+    words_release(&installer->command);
+    words_release(&installer->tools);
+    words_release(&installer->env);
+    free(installer->text);
+    free(installer->name);
+    *installer = (struct runner_installer){0};
+}
+
+int runner_find_installer(struct runner_installer *out, const struct runner *runner,
+                          const char *recipes_dir, struct error *err)
+{
+    *out = (struct runner_installer){0};
+    int found = find_in_recipes(out, take_installer, recipes_dir, runner->language, err);
+    if (found == 0)
+        return error_set(err, ERROR_INVALID, "requirements: %s has no packages", runner->language);
+    return found < 0 ? -1 : 0;
 }
 
 /* --- search ----------------------------------------------------------------------------------- */

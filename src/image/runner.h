@@ -7,6 +7,7 @@
  *   extensions = py
  *   main = main.py                      name of the file for code that has none
  *   command = /usr/bin/python3 {file}   without {file} the code goes to standard input
+ *   inline = /usr/bin/python3 -c {code} for one line of code; without it, that is a file as well
  *   env = MPLBACKEND=Agg                may be repeated
  *   version = 3.11.2
  *
@@ -17,6 +18,11 @@
  *   kernel = kernel.py                  its text, beside this file; handed in as fd 4
  *   kernel_command = /usr/bin/python3 /proc/self/fd/4
  *   kernel_form = frames                or plain
+ *   installer = install.py              its text: installs packages, in a sandbox of their own
+ *   installer_command = /usr/bin/python3 /workspace/.cove/install.py
+ *   installer_tools = uv pip.whl        of Cove's folder of installers; what there is, is handed in
+ *   installer_index = python            which index it asks: python or npm
+ *   packages_env = PYTHONPATH=/packages what programs find set that run with packages
  *
  * Words are split at blanks; a word with blanks stands in double quotes, where \\ and \" mean \ and
  * ".
@@ -33,6 +39,7 @@
 
 #define RUNNER_WORDS_MAX 64
 #define RUNNER_FILE_MARK "{file}" /* in command: the path of the program */
+#define RUNNER_CODE_MARK "{code}" /* in inline: the program itself */
 #define RUNNER_CONF      "runner.conf"
 #define RUNNER_KERNEL    "kernel.conf"
 
@@ -50,11 +57,14 @@ struct runner {
     struct runner_words aliases;
     struct runner_words extensions;
     struct runner_words command; /* first one absolute, in the image */
+    struct runner_words inlined; /* the same; none: every program is a file */
     struct runner_words env;     /* NAME=VALUE */
     bool takes_stdin;            /* no {file} in command */
     char *kernel;                /* NULL: none, or in the image itself */
     char *kernel_form;
     struct runner_words kernel_command;
+    char *installer, *installer_index; /* NULL: it has no packages */
+    struct runner_words installer_command, installer_tools, packages_env;
 
     char *image;    /* its tag */
     char *data_dir; /* of the store that holds it */
@@ -98,6 +108,26 @@ void runner_kernel_release(struct runner_kernel *kernel); /* a zeroed one is fin
  * the language has none: it can be run, but has no sessions. */
 MUST_CHECK int runner_find_kernel(struct runner_kernel *out, const struct runner *runner,
                                   const char *recipes_dir, struct error *err);
+
+enum runner_index { RUNNER_INDEX_PYTHON, RUNNER_INDEX_NPM };
+
+/* How packages of a language are installed. */
+struct runner_installer {
+    struct runner_words command;
+    struct runner_words tools;
+    struct runner_words env; /* of programs that have the packages */
+    char *text;              /* path on the host */
+    char *name;              /* of the text, without its folder */
+    enum runner_index index;
+};
+
+void runner_installer_release(struct runner_installer *installer); /* a zeroed one is fine */
+
+#define scoped_installer __attribute__((cleanup(runner_installer_release)))
+
+/* ERROR_INVALID: the language has none. */
+MUST_CHECK int runner_find_installer(struct runner_installer *out, const struct runner *runner,
+                                     const char *recipes_dir, struct error *err);
 
 /* Parses a runner.conf in `dir_fd` into the list (appending); used to check one before it is
  * stored. Image, data_dir and digest are left empty. A file without any language is ERROR_INVALID.

@@ -7,32 +7,26 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/macros.h"
+#include "base/scoped.h"
+#include "init/beneath.h"
 #include "init/init.h"
 #include "init/tree.h"
 
-#define COPY_BYTES     65536
-#define DEPTH_MAX      64
-#define LIST_ENTRY_MAX 20000
-#define GLANCE_MAX     500 /* entries that pid 1 itself looks at */
+#define COPY_BYTES 65536
+#define DEPTH_MAX  64
+#define WALK_MAX   1000000 /* names that are looked at, each about a microsecond of the tenant's */
+#define TOLD_MAX   20000   /* of which so many are told, when they have changed */
+#define GLANCE_MAX 500     /* names that pid 1 itself looks at */
 
+/* What comes in, or what is to go out: a write for each name would wake the host each time. */
 static char copy_buffer[COPY_BYTES];
-
-static int open_beneath(int root, const char *path, uint64_t flags, uint64_t mode)
-{
-    struct open_how how = {.flags = flags | O_CLOEXEC | O_NONBLOCK,
-                           .mode = mode,
-                           .resolve =
-                               RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
-    return (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
-}
+static size_t out_len;
 
 static bool write_whole(int fd, const void *data, size_t len)
 {
@@ -60,10 +54,34 @@ static bool read_entry(int in, struct guest_file *f, char path[GUEST_PATH_MAX])
     return strlen(path) == f->path_len;
 }
 
+static bool flush_out(int out)
+{
+    bool ok = write_whole(out, copy_buffer, out_len);
+    out_len = 0;
+    return ok;
+}
+
+/* `len` is less than the buffer has. */
+static bool add_out(int out, const void *data, size_t len)
+{
+    if (len > COPY_BYTES - out_len && !flush_out(out))
+        return false;
+    memcpy(copy_buffer + out_len, data, len);
+    out_len += len;
+    return true;
+}
+
 static bool write_entry(int out, struct guest_file *f, const char *path)
 {
     f->path_len = (uint32_t)strlen(path);
-    return write_whole(out, f, sizeof(*f)) && write_whole(out, path, f->path_len);
+    return add_out(out, f, sizeof(*f)) && add_out(out, path, f->path_len);
+}
+
+/* The last of a stream. */
+static int write_end(int out, uint32_t flags)
+{
+    const struct guest_file end = {.flags = GUEST_FILE_END | flags};
+    return add_out(out, &end, sizeof(end)) && flush_out(out) ? 0 : EPIPE;
 }
 
 static void describe(struct guest_file *f, const struct stat *st)
@@ -78,24 +96,13 @@ static void describe(struct guest_file *f, const struct stat *st)
 
 /* --- put ------------------------------------------------------------------------------------- */
 
-static int make_parents(int root, const char *path)
-{
-    char part[GUEST_PATH_MAX];
-    for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
-        size_t len = (size_t)(slash - path);
-        memcpy(part, path, len);
-        part[len] = '\0';
-        if (mkdirat(root, part, 0755) < 0 && errno != EEXIST)
-            return -1;
-    }
-    return 0;
-}
-
 static int put_file(int root, int in, const struct guest_file *f, const char *path)
 {
-    if (make_parents(root, path) < 0)
+    const char *name;
+    scoped_fd int at = beneath_open_parent(root, path, true, &name);
+    if (at < 0)
         return errno;
-    int fd = open_beneath(root, path, O_WRONLY | O_CREAT | O_TRUNC, f->mode & 0777);
+    int fd = beneath_open(at, name, O_WRONLY | O_CREAT | O_TRUNC, f->mode & 0777);
     if (fd < 0)
         return errno;
     int error = 0;
@@ -133,6 +140,7 @@ struct walk {
     int out;
     int64_t since_ns;
     unsigned entries, entry_max;
+    unsigned told;
     bool is_cut;
     DIR *dirs[DEPTH_MAX];
     size_t path_len[DEPTH_MAX]; /* of the directory itself */
@@ -175,7 +183,10 @@ static bool visit(struct walk *w, const char *name)
 
     w->entries++;
     describe(&f, &st);
-    if (f.ctime_ns >= w->since_ns && !write_entry(w->out, &f, w->path))
+    bool is_told = f.ctime_ns >= w->since_ns && w->told < TOLD_MAX;
+    w->is_cut |= f.ctime_ns >= w->since_ns && !is_told;
+    w->told += is_told;
+    if (is_told && !write_entry(w->out, &f, w->path))
         return false;
     if (S_ISDIR(st.st_mode)) {
         int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -202,10 +213,9 @@ static int list(int root, int out, int64_t since_ns, unsigned entry_max)
         if (!visit(&w, e->d_name))
             return EPIPE;
     }
-    if (w.is_cut && entry_max < LIST_ENTRY_MAX)
+    if (w.is_cut && entry_max == GLANCE_MAX)
         return E2BIG;
-    struct guest_file end = {.flags = GUEST_FILE_END | (w.is_cut ? GUEST_FILE_TRUNCATED : 0)};
-    return write_whole(out, &end, sizeof(end)) ? 0 : EPIPE;
+    return write_end(out, w.is_cut ? GUEST_FILE_TRUNCATED : 0);
 }
 
 /* --- get ------------------------------------------------------------------------------------- */
@@ -215,15 +225,17 @@ static bool send_content(int out, int fd, uint64_t size)
 {
     bool is_over = false;
     for (uint64_t left = size; left > 0;) {
-        size_t want = MIN(left, COPY_BYTES);
-        ssize_t n = is_over ? 0 : fd_read_full(fd, copy_buffer, want);
+        if (out_len == COPY_BYTES && !flush_out(out))
+            return false;
+        size_t want = MIN(left, COPY_BYTES - out_len);
+        char *at = copy_buffer + out_len;
+        ssize_t n = is_over ? 0 : fd_read_full(fd, at, want);
         if (n < (ssize_t)want) {
             is_over = true;
             n = MAX(n, 0);
-            memset(copy_buffer + n, 0, want - (size_t)n);
+            memset(at + n, 0, want - (size_t)n);
         }
-        if (!write_whole(out, copy_buffer, want))
-            return false;
+        out_len += want;
         left -= want;
     }
     return true;
@@ -233,7 +245,7 @@ static bool get_file(int root, int out, const char *path, uint64_t max_size)
 {
     struct guest_file f = {.flags = GUEST_FILE_MISSING};
     struct stat st;
-    int fd = open_beneath(root, path, O_RDONLY, 0);
+    int fd = beneath_open(root, path, O_RDONLY, 0);
     bool is_good =
         fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size <= max_size;
     if (is_good)
@@ -252,8 +264,7 @@ static int get(int root, int in, int out)
         if (!get_file(root, out, path, f.size))
             return EPIPE;
     }
-    struct guest_file end = {.flags = GUEST_FILE_END};
-    return write_whole(out, &end, sizeof(end)) ? 0 : EPIPE;
+    return write_end(out, 0);
 }
 
 static int serve(const struct guest_message *m, int root, int in_fd, int out_fd)
@@ -263,7 +274,7 @@ static int serve(const struct guest_message *m, int root, int in_fd, int out_fd)
     case GUEST_FILES_PUT_NOW:
         return put(root, in_fd);
     case GUEST_FILES_LIST:
-        return list(root, out_fd, m->since_ns, LIST_ENTRY_MAX);
+        return list(root, out_fd, m->since_ns, WALK_MAX);
     case GUEST_FILES_LIST_NOW:
         return list(root, out_fd, m->since_ns, GLANCE_MAX);
     case GUEST_FILES_GET:
@@ -285,6 +296,7 @@ int init_files(const struct guest_message *m, int in_fd, int out_fd)
     int root = open(GUEST_WORKSPACE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (root < 0)
         return errno;
+    out_len = 0;
     int error = serve(m, root, in_fd, out_fd);
     close(root);
     return error;

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "base/macros.h"
 #include "wire/guest.h"
 
 /* Forks and runs the program of a GUEST_START, and with GUEST_START_PLAIN the shim beside it, which
@@ -26,6 +27,11 @@ void init_settle_child(void);
  * later is told on the channel, which is borrowed. */
 pid_t init_start_terminal(const struct guest_message *m, char *strings, int channel);
 void init_refuse_terminal(int channel, int error);
+
+/* Forks the porter of an errand with files, for a GUEST_PORTER; the same. */
+pid_t init_start_porter(int channel);
+void init_refuse_porter(int channel, int error);
+NORETURN void init_run_porter(int channel); /* what it then is */
 
 /* Kills every process but init and those of `keep`, which are its children; with an empty list, or
  * when that cannot be had, every one but init. `reap` is called for children that have ended.

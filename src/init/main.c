@@ -18,11 +18,14 @@
 #include "base/fd.h"
 #include "base/macros.h"
 #include "init/init.h"
+#include "wire/files.h"
 
 struct init {
     pid_t program; /* 0 = none runs */
     pid_t worker;
+    struct guest_message work;        /* that it was asked for */
     pid_t keepers[GUEST_KEEPERS_MAX]; /* of terminals; 0 = none */
+    pid_t porters[FILES_CHILDREN];    /* of errands with files; the same */
     int put_error;                    /* of the last GUEST_FILES_PUT_NOW */
     struct guest_message end;         /* of the last program */
 };
@@ -44,6 +47,11 @@ static void tell_value(enum guest_verb verb, int value)
     tell(&(struct guest_message){.verb = verb, .value = value});
 }
 
+static void tell_files_done(int error, uint32_t epoch)
+{
+    tell(&(struct guest_message){.verb = GUEST_FILES_DONE, .value = error, .flags = epoch});
+}
+
 static void tell_exit(struct init *in, const siginfo_t *info)
 {
     bool has_exited = info->si_code == CLD_EXITED;
@@ -58,16 +66,25 @@ static void tell_state(const struct init *in)
     struct guest_message m = in->end;
     m.verb = GUEST_TOLD;
     m.value = in->program > 0;
-    m.argc = in->worker > 0;
     tell(&m);
 }
 
-static void forget_keeper(struct init *in, pid_t pid)
+static void forget(pid_t *list, size_t count, pid_t pid)
 {
-    for (size_t i = 0; i < GUEST_KEEPERS_MAX; i++) {
-        if (in->keepers[i] == pid)
-            in->keepers[i] = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (list[i] == pid)
+            list[i] = 0;
     }
+}
+
+/* A free place; NULL: there is none. */
+static pid_t *find_free(pid_t *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (list[i] == 0)
+            return &list[i];
+    }
+    return NULL;
 }
 
 static void reap(void *ctx)
@@ -83,14 +100,15 @@ static void reap(void *ctx)
             tell_exit(in, &info);
         } else if (info.si_pid == in->worker) {
             in->worker = 0;
-            tell_value(GUEST_FILES_DONE, info.si_code == CLD_EXITED ? info.si_status : EIO);
+            tell_files_done(info.si_code == CLD_EXITED ? info.si_status : EIO, in->work.flags);
         } else {
-            forget_keeper(in, info.si_pid);
+            forget(in->keepers, ARRAY_LEN(in->keepers), info.si_pid);
+            forget(in->porters, ARRAY_LEN(in->porters), info.si_pid);
         }
     }
 }
 
-#define KEEP_MAX (GUEST_KEEP_MAX + MAX(1, GUEST_KEEPERS_MAX))
+#define KEEP_MAX (GUEST_KEEP_MAX + 1 + GUEST_KEEPERS_MAX + FILES_CHILDREN)
 
 /* The strings of a message are the pids that stay. */
 static size_t read_keep(int32_t keep[KEEP_MAX])
@@ -99,6 +117,15 @@ static size_t read_keep(int32_t keep[KEEP_MAX])
     if (count > GUEST_KEEP_MAX)
         count = 0;
     memcpy(keep, request.strings, count * sizeof(keep[0]));
+    return count;
+}
+
+static size_t add_pids(int32_t *keep, size_t count, const pid_t *list, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (list[i])
+            keep[count++] = list[i];
+    }
     return count;
 }
 
@@ -111,13 +138,15 @@ static void kill_child(pid_t pid)
         waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT);
 }
 
-/* What somebody else may write to meanwhile would be a copy of no moment. */
+/* What somebody else may write to meanwhile would be a copy of no moment. Porters are the host's,
+ * which sends none that writes. */
 static bool is_alone(struct init *in)
 {
     const struct timespec moment = {.tv_nsec = 5000000};
     int32_t keep[KEEP_MAX];
     size_t count = read_keep(keep);
     keep[count++] = in->program;
+    count = add_pids(keep, count, in->porters, ARRAY_LEN(in->porters));
     for (int tries = 0; tries < 20; tries++) { /* some may be about to end */
         init_wait_for_dying();
         reap(in);
@@ -128,20 +157,34 @@ static bool is_alone(struct init *in)
     return false;
 }
 
+/* One that carries files to or from a host who has gone, or gone on, carries them to nobody. */
+static void end_stale_worker(struct init *in, uint32_t epoch)
+{
+    siginfo_t info;
+    if (!in->worker || in->work.flags == epoch || in->work.value > GUEST_FILES_GET)
+        return;
+    kill(in->worker, SIGKILL);
+    while (waitid(P_PID, (id_t)in->worker, &info, WEXITED) < 0 && errno == EINTR)
+        ;
+    init_forget_dying(in->worker);
+    in->worker = 0;
+}
+
 static void start_worker(struct init *in, const struct guest_message *m, const int fds[2])
 {
     if (m->value == GUEST_FILES_PUT_NOW) {
         in->put_error = init_files(m, fds[0], fds[1]);
-        tell_value(GUEST_FILES_DONE, in->put_error);
+        tell_files_done(in->put_error, m->flags);
         return;
     }
     if (m->value == GUEST_FILES_LIST_NOW) {
-        tell_value(GUEST_FILES_DONE, init_files(m, fds[0], fds[1]));
+        tell_files_done(init_files(m, fds[0], fds[1]), m->flags);
         return;
     }
+    end_stale_worker(in, m->flags);
     bool is_copy = m->value == GUEST_FILES_SAVE || m->value == GUEST_FILES_PACK;
     if (is_copy && !in->worker && !is_alone(in)) {
-        tell_value(GUEST_FILES_DONE, ECHILD);
+        tell_files_done(ECHILD, m->flags);
         return;
     }
     if (m->value == GUEST_FILES_FORGET) {
@@ -151,10 +194,12 @@ static void start_worker(struct init *in, const struct guest_message *m, const i
     pid_t pid = in->worker ? -1 : fork();
     if (pid == 0)
         _exit(init_files(m, fds[0], fds[1]));
-    if (pid < 0)
-        tell_value(GUEST_FILES_DONE, in->worker ? EBUSY : errno);
-    else
+    if (pid < 0) {
+        tell_files_done(in->worker ? EBUSY : errno, m->flags);
+    } else {
         in->worker = pid;
+        in->work = *m;
+    }
 }
 
 static void start_program(struct init *in, const int *fds, size_t fd_count)
@@ -171,10 +216,8 @@ static void start_program(struct init *in, const int *fds, size_t fd_count)
 /* Its channel says what came of it. */
 static void start_terminal(struct init *in, int channel)
 {
-    size_t i = 0;
-    while (i < GUEST_KEEPERS_MAX && in->keepers[i])
-        i++;
-    if (i == GUEST_KEEPERS_MAX) {
+    pid_t *place = find_free(in->keepers, ARRAY_LEN(in->keepers));
+    if (!place) {
         init_refuse_terminal(channel, EBUSY);
         return;
     }
@@ -182,16 +225,28 @@ static void start_terminal(struct init *in, int channel)
     if (pid < 0)
         init_refuse_terminal(channel, errno);
     else
-        in->keepers[i] = pid;
+        *place = pid;
+}
+
+/* The same. */
+static void start_porter(struct init *in, int channel)
+{
+    pid_t *place = find_free(in->porters, ARRAY_LEN(in->porters));
+    pid_t pid = place ? init_start_porter(channel) : -1;
+    if (pid < 0)
+        init_refuse_porter(channel, place ? errno : EBUSY);
+    else
+        *place = pid;
 }
 
 static void kill_all(struct init *in)
 {
     int32_t keep[KEEP_MAX];
     size_t count = read_keep(keep);
-    for (size_t i = 0; i < GUEST_KEEPERS_MAX; i++) {
-        if (in->keepers[i] && !(request.m.value & GUEST_KILL_TERMINALS))
-            keep[count++] = in->keepers[i]; /* and all below it, which never become ours */
+    if (!(request.m.value & GUEST_KILL_TERMINALS)) {
+        /* A keeper with all below it, which never become ours. */
+        count = add_pids(keep, count, in->keepers, ARRAY_LEN(in->keepers));
+        count = add_pids(keep, count, in->porters, ARRAY_LEN(in->porters));
     }
     init_kill_others(keep, count, in->program, reap, in);
     if (request.m.value & GUEST_KILL_TELL)
@@ -235,6 +290,10 @@ static void serve(struct init *in, const int *fds, size_t fd_count)
     case GUEST_TERMINAL:
         if (fd_count == 1)
             start_terminal(in, fds[0]);
+        break;
+    case GUEST_PORTER:
+        if (fd_count == 1)
+            start_porter(in, fds[0]);
         break;
     case GUEST_READY:
     case GUEST_STARTED:

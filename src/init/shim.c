@@ -163,12 +163,16 @@ static bool parse_number(const char *word, int64_t max, int64_t *out)
     return true;
 }
 
+/* Those that are not there are empty. */
 static size_t split(char *line, char *words[WORDS_MAX])
 {
+    static char none[] = "";
     size_t count = 0;
     char *rest = line;
     for (char *word; count < WORDS_MAX && (word = strsep(&rest, " "));)
         words[count++] = word;
+    for (size_t i = count; i < WORDS_MAX; i++)
+        words[i] = none;
     return rest ? 0 : count; /* 0: too many */
 }
 
@@ -176,6 +180,7 @@ static const struct {
     const char *name;
     size_t words;
 } answers[] = {
+    /* NOLINTNEXTLINE(misc-redundant-expression): the first of a table */
     [KERNEL_READY - KERNEL_READY] = {"READY", 3}, /* length, generation */
     [KERNEL_DATA - KERNEL_READY] = {"DATA", 5},   /* length, generation, flags, MIME type */
     [KERNEL_ERROR - KERNEL_READY] = {"ERROR", 3}, /* length, generation */

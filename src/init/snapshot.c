@@ -53,68 +53,6 @@ static int open_beneath(int root, const char *path)
     return (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
 }
 
-/* To change a directory takes a right that is its owner's again when the walk is through with it.
- */
-static int open_to_change(int at, const char *name)
-{
-    struct stat st;
-    int fd = tree_open_dir(at, name);
-    if (fd >= 0 && fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700)
-        (void)!fchmod(fd, st.st_mode | 0700);
-    return fd;
-}
-
-/* --- removing -------------------------------------------------------------------------------- */
-
-struct doom {
-    int at;         /* the directory that gets what is not empty */
-    unsigned first; /* of those that are left */
-    unsigned next;
-};
-
-static void doom_name(unsigned number, char out[32])
-{
-    snprintf(out, 32, ".cove-doomed.%u", number);
-}
-
-static bool remove_plain(int at, const char *name)
-{
-    return unlinkat(at, name, 0) == 0 || unlinkat(at, name, AT_REMOVEDIR) == 0 || errno == ENOENT;
-}
-
-/* However deep the tree is, it is flattened: no path grows, and no stack. */
-static int doom(int from, const char *name, const struct stat *st, void *ctx)
-{
-    struct doom *d = ctx;
-    char to[32];
-    (void)st;
-    if (remove_plain(from, name))
-        return 0;
-    do
-        doom_name(d->next++, to);
-    while (syscall(SYS_renameat2, from, name, d->at, to, 1 /* NOREPLACE */) < 0 && errno == EEXIST);
-    struct stat moved;
-    return fstatat(d->at, to, &moved, AT_SYMLINK_NOFOLLOW) < 0 ? errno : 0;
-}
-
-static int remove_tree(int at, const char *name)
-{
-    struct doom d = {.at = at};
-    struct stat st = {0};
-    int error = doom(at, name, &st, &d);
-    for (; error == 0 && d.first < d.next; d.first++) {
-        char dead[32];
-        doom_name(d.first, dead);
-        scoped_fd int fd = open_to_change(at, dead);
-        if (fd < 0)
-            continue;
-        error = tree_each(fd, doom, &d);
-        if (error == 0 && unlinkat(at, dead, AT_REMOVEDIR) < 0)
-            error = errno;
-    }
-    return error;
-}
-
 /* --- copying one entry ----------------------------------------------------------------------- */
 
 static int copy_bytes(int in, int out, off_t left)
@@ -260,7 +198,7 @@ static int prune_entry(int at, const char *name, const struct stat *st, void *ct
     struct stat copy = {0};
     bool is_there = fstatat(p->other, name, &copy, AT_SYMLINK_NOFOLLOW) == 0;
     if (is_there && S_ISDIR(st->st_mode) && S_ISDIR(copy.st_mode) && p->depth < DEPTH_MAX) {
-        scoped_fd int in = open_to_change(at, name);
+        scoped_fd int in = tree_open_to_change(at, name);
         scoped_fd int other = tree_open_dir(p->other, name);
         struct pair inner = {.other = other, .base = -1, .depth = p->depth + 1};
         return in < 0 || other < 0 ? errno : tree_each(in, prune_entry, &inner);
@@ -268,7 +206,7 @@ static int prune_entry(int at, const char *name, const struct stat *st, void *ct
     if (is_there && (is_same(st, &copy) || (S_ISLNK(st->st_mode) && S_ISLNK(copy.st_mode) &&
                                             is_same_link(at, p->other, name))))
         return 0;
-    return remove_tree(at, name);
+    return tree_remove(at, name, NULL);
 }
 
 /* Here the walk is through the copy, and `other` is the workspace. */
@@ -317,7 +255,7 @@ static int save(int root, int copies, const char *name, const char *base_name)
     if (error == 0 && fchmod(copy, (st.st_mode & 07777) | 0700) < 0)
         error = errno;
     if (error)
-        remove_tree(copies, name);
+        tree_remove(copies, name, NULL);
     return error;
 }
 
@@ -350,5 +288,5 @@ int init_snapshot(const struct guest_message *m, int root)
     if (is_save)
         return save(root, copies, name, base);
     return m->value == GUEST_FILES_RESTORE ? restore(root, copies, name)
-                                           : remove_tree(copies, name);
+                                           : tree_remove(copies, name, NULL);
 }

@@ -5,8 +5,15 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include "base/scoped.h"
+
+#define PULSE_ENTRIES 1024
 #define NS_PER_SECOND 1000000000ll
 
 int tree_open_dir(int at, const char *name)
@@ -15,6 +22,15 @@ int tree_open_dir(int at, const char *name)
     if (fd >= 0 || errno != EACCES || fchmodat(at, name, 0700, 0) < 0)
         return fd;
     return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+int tree_open_to_change(int at, const char *name)
+{
+    struct stat st;
+    int fd = tree_open_dir(at, name);
+    if (fd >= 0 && fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700)
+        (void)!fchmod(fd, st.st_mode | 0700);
+    return fd;
 }
 
 int tree_each(int fd, tree_visit_fn visit, void *ctx)
@@ -39,6 +55,72 @@ int tree_each(int fd, tree_visit_fn visit, void *ctx)
             error = errno;
     }
     closedir(dir);
+    return error;
+}
+
+/* --- removing -------------------------------------------------------------------------------- */
+
+struct doom {
+    int at;         /* the directory that gets what is not empty */
+    unsigned first; /* of those that are left */
+    unsigned next;
+    unsigned count; /* of all that was looked at */
+    void (*pulse)(void);
+};
+
+static void doom_name(unsigned number, char out[32])
+{
+    snprintf(out, 32, ".cove-doomed.%u", number);
+}
+
+static bool remove_plain(int at, const char *name)
+{
+    return unlinkat(at, name, 0) == 0 || unlinkat(at, name, AT_REMOVEDIR) == 0 || errno == ENOENT;
+}
+
+static int hoist(struct doom *d, int from, const char *name, char to[32])
+{
+    int status;
+    do {
+        doom_name(d->next++, to);
+        status = (int)syscall(SYS_renameat2, from, name, d->at, to, 1 /* NOREPLACE */);
+    } while (status < 0 && errno == EEXIST);
+    return status;
+}
+
+/* However deep the tree is, it is flattened: no path grows, and no stack. */
+static int doom(int from, const char *name, const struct stat *st, void *ctx)
+{
+    struct doom *d = ctx;
+    char to[32];
+    (void)st;
+    if (d->pulse && ++d->count % PULSE_ENTRIES == 0)
+        d->pulse();
+    if (remove_plain(from, name))
+        return 0;
+    if (hoist(d, from, name, to) == 0)
+        return 0;
+    if (errno != EACCES)
+        return errno == ENOENT ? 0 : errno;
+    scoped_fd int fd = tree_open_to_change(from, name); /* what has a new parent is written to */
+    return fd < 0 || hoist(d, from, name, to) < 0 ? errno : 0;
+}
+
+int tree_remove(int at, const char *name, void (*pulse)(void))
+{
+    struct doom d = {.at = at, .pulse = pulse};
+    struct stat st = {0};
+    int error = doom(at, name, &st, &d);
+    for (; error == 0 && d.first < d.next; d.first++) {
+        char dead[32];
+        doom_name(d.first, dead);
+        scoped_fd int fd = tree_open_to_change(at, dead);
+        if (fd < 0)
+            continue;
+        error = tree_each(fd, doom, &d);
+        if (error == 0 && unlinkat(at, dead, AT_REMOVEDIR) < 0)
+            error = errno;
+    }
     return error;
 }
 

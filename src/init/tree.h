@@ -11,10 +11,17 @@
 int tree_open_dir(int at, const char *name);
 int tree_open_file(int at, const char *name, mode_t mode);
 
+/* To change a directory takes a right, which its owner has again from then on. */
+int tree_open_to_change(int at, const char *name);
+
 typedef int (*tree_visit_fn)(int fd, const char *name, const struct stat *st, void *ctx);
 
 /* Calls `visit` for each entry of the directory `fd`; stops at the first error, and answers it. */
 int tree_each(int fd, tree_visit_fn visit, void *ctx);
+
+/* Removes it with all that is in it, however deep that is. `pulse` is called from time to time;
+ * NULL: nobody wants to know. 0, or an errno. */
+int tree_remove(int at, const char *name, void (*pulse)(void));
 
 /* Mode and times of a directory that was filled. 0, or an errno. */
 int tree_finish_dir(int at, const char *name, const struct stat *st);

@@ -48,14 +48,16 @@ static uint32_t highest_generation(const struct frame_inbox *inbox)
 static const char *find_fault(const struct frame_inbox *inbox, const struct kernel_frame *f,
                               size_t left)
 {
-    const unsigned known_flags = KERNEL_MORE | KERNEL_FIRST | KERNEL_MAIN | KERNEL_LAST;
+    const unsigned known_flags = f->type == KERNEL_DONE
+                                     ? KERNEL_UNTOUCHED
+                                     : KERNEL_MORE | KERNEL_FIRST | KERNEL_MAIN | KERNEL_LAST;
     if (f->length > left)
         return "a frame that is longer than its datagram";
     if (!is_known(f->type))
         return "a frame of an unknown type";
     if (f->flags & ~known_flags || f->reserved != 0)
         return "a frame with unknown flags";
-    if (f->type == KERNEL_DONE && (f->length != sizeof(int32_t) || f->flags))
+    if (f->type == KERNEL_DONE && f->length != sizeof(int32_t))
         return "a DONE that is none";
     if (f->type == KERNEL_SYNCED && (f->length || f->flags))
         return "a SYNCED that is none";

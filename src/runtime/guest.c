@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/memory.h"
 #include "base/strbuf.h"
@@ -17,6 +18,7 @@ struct guest {
     void *ctx;
     int32_t keep[GUEST_KEEP_MAX];
     size_t keep_count;
+    uint32_t files_epoch; /* what is done with files and has another one was somebody else's wish */
 };
 
 static void on_readable(void *ctx, unsigned events)
@@ -37,7 +39,8 @@ static void on_readable(void *ctx, unsigned events)
         g->fn(g->ctx, NULL);
         return;
     }
-    g->fn(g->ctx, &m);
+    if (m.verb != GUEST_FILES_DONE || m.flags == g->files_epoch)
+        g->fn(g->ctx, &m);
 }
 
 int guest_open(struct guest **out, struct loop *loop, int fd, guest_message_fn fn, void *ctx,
@@ -106,11 +109,25 @@ int guest_terminal(struct guest *g, const struct guest_program *p, unsigned colu
     return send_program(g, m, p, &channel, 1, err);
 }
 
+int guest_porter(struct guest *g, int channel, struct error *err)
+{
+    const struct guest_message m = {.verb = GUEST_PORTER};
+    if (fd_send(g->fd, &m, sizeof(m), &channel, 1) < 0)
+        return error_sys(err, "start the work on files");
+    return 0;
+}
+
+/* Two hosts of one sandbox must not come upon the same one: the clock of the machine goes on. */
+void guest_forget_files(struct guest *g)
+{
+    g->files_epoch = (uint32_t)(clock_now_ns() / 1000) | 1;
+}
+
 int guest_files(struct guest *g, enum guest_files_op op, int in_fd, int out_fd, int64_t since_ns,
                 struct error *err)
 {
     const struct guest_message m = {
-        .verb = GUEST_FILES, .value = (int32_t)op, .since_ns = since_ns};
+        .verb = GUEST_FILES, .value = (int32_t)op, .flags = g->files_epoch, .since_ns = since_ns};
     const int fds[2] = {in_fd, out_fd};
     if (fd_send(g->fd, &m, sizeof(m), fds, 2) < 0)
         return error_sys(err, "start the files worker");
@@ -164,21 +181,28 @@ const int32_t *guest_kept(const struct guest *g, size_t *count)
 void guest_snapshot(struct guest *g, enum guest_files_op op, uint32_t number, uint32_t base)
 {
     send_keeping(g,
-                 (struct guest_message){
-                     .verb = GUEST_FILES, .value = (int32_t)op, .argc = number, .envc = base},
+                 (struct guest_message){.verb = GUEST_FILES,
+                                        .value = (int32_t)op,
+                                        .flags = g->files_epoch,
+                                        .argc = number,
+                                        .envc = base},
                  NULL, 0);
 }
 
 void guest_pack(struct guest *g, enum guest_files_op op, int fd)
 {
     const int fds[2] = {fd, fd};
-    send_keeping(g, (struct guest_message){.verb = GUEST_FILES, .value = (int32_t)op}, fds, 2);
+    send_keeping(
+        g,
+        (struct guest_message){.verb = GUEST_FILES, .value = (int32_t)op, .flags = g->files_epoch},
+        fds, 2);
 }
 
 void guest_forget(struct guest *g, uint32_t number, int32_t pid, int32_t other)
 {
     const struct guest_message m = {.verb = GUEST_FILES,
                                     .value = GUEST_FILES_FORGET,
+                                    .flags = g->files_epoch,
                                     .argc = number,
                                     .envc = (uint32_t)pid,
                                     .exit_code = other};

@@ -37,14 +37,20 @@ MUST_CHECK int guest_start(struct guest *guest, const struct guest_program *prog
 MUST_CHECK int guest_terminal(struct guest *guest, const struct guest_program *program,
                               unsigned columns, unsigned rows, int channel, struct error *err);
 
+/* Sends a GUEST_PORTER; `channel` as of a terminal. */
+MUST_CHECK int guest_porter(struct guest *guest, int channel, struct error *err);
+
 /* `since_ns`: for a list, 0 = all. */
 MUST_CHECK int guest_files(struct guest *guest, enum guest_files_op op, int in_fd, int out_fd,
                            int64_t since_ns, struct error *err);
 
+/* Nobody is told any more of what was asked about files so far, by this host or one before. */
+void guest_forget_files(struct guest *guest);
+
 /* These cannot fail in a way that matters: a dead channel is told by the callback. */
 void guest_signal(struct guest *guest, int signal);
 void guest_kill(struct guest *guest); /* every process but init, terminals with what runs in them,
-                                       * and those of the last guest_keep() */
+                                       * porters and those of the last guest_keep() */
 
 /* The pids (inside) that no guest_kill() ends from now on; at most GUEST_KEEP_MAX. */
 void guest_keep(struct guest *guest, const int32_t *pids, size_t count);

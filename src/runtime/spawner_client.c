@@ -13,6 +13,8 @@
 
 #include "base/fd.h"
 #include "base/memory.h"
+#include "base/parse.h"
+#include "runtime/counters.h"
 #include "runtime/outbox.h"
 
 #define ARGS_MAX   32
@@ -33,6 +35,7 @@ struct spawner_client {
     bool is_rootless; /* a guess until the spawner says */
     uint32_t next_serial;
     unsigned sandboxes; /* made, and nobody asked to destroy them */
+    struct counters counters;
     struct request *requests;
     spawner_event_fn event;
     void *ctx;
@@ -40,7 +43,8 @@ struct spawner_client {
 
 /* --- starting -------------------------------------------------------------------------------- */
 
-static void build_argv(const struct spawner_settings *s, const char *argv[ARGS_MAX])
+static void build_argv(const struct spawner_settings *s, char ids[2][FORMAT_BYTES],
+                       const char *argv[ARGS_MAX])
 {
     size_t n = 0;
     argv[n++] = "cove-spawner";
@@ -51,6 +55,18 @@ static void build_argv(const struct spawner_settings *s, const char *argv[ARGS_M
     if (s->cgroup_parent) {
         argv[n++] = "--cgroup-parent";
         argv[n++] = s->cgroup_parent;
+    }
+    if (s->layers) {
+        argv[n++] = "--layers";
+        argv[n++] = s->layers;
+    }
+    if (s->egress) {
+        argv[n++] = "--egress";
+        argv[n++] = s->egress;
+        argv[n++] = "--egress-uid";
+        argv[n++] = ids[0];
+        argv[n++] = "--egress-gid";
+        argv[n++] = ids[1];
     }
     for (const char *const *store = s->stores; *store && n + 3 < ARGS_MAX; store++) {
         argv[n++] = "--store";
@@ -67,7 +83,10 @@ static int start_program(const struct spawner_settings *s, int socket, pid_t *pi
     char *const envp[] = {NULL};
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
-    build_argv(s, argv);
+    char ids[2][FORMAT_BYTES];
+    format_u64(s->egress_uid, ids[0]);
+    format_u64(s->egress_gid, ids[1]);
+    build_argv(s, ids, argv);
     posix_spawn_file_actions_init(&actions);
     posix_spawnattr_init(&attr);
     /* Out of the terminal's process group: its keys are for us. */
@@ -148,6 +167,16 @@ static void on_gone(struct spawner_client *c)
     c->event(c->ctx, NULL);
 }
 
+static void on_hello(struct spawner_client *c, const struct spawn_hello_reply *reply,
+                     int fds[SPAWNER_REPLY_FDS])
+{
+    c->is_rootless = reply->is_rootless;
+    for (size_t i = 0; i < SPAWN_METER_COUNT; i++) {
+        c->counters.meter.dirs[i] = take_fd(&fds[i]);
+        c->counters.meter.versions[i] = reply->meters[i];
+    }
+}
+
 static void on_message(struct spawner_client *c, const struct spawn_message *m,
                        int fds[SPAWNER_REPLY_FDS])
 {
@@ -164,7 +193,7 @@ static void on_message(struct spawner_client *c, const struct spawn_message *m,
     if (is_failure)
         set_failure(&err, c, &m->failure);
     else if (m->verb == SPAWN_HELLO)
-        c->is_rootless = m->hello_reply.is_rootless;
+        on_hello(c, &m->hello_reply, fds);
     else if (m->verb == SPAWN_CREATE)
         c->sandboxes++;
     if (r->reply)
@@ -216,6 +245,7 @@ int spawner_client_join(struct spawner_client **out, struct loop *loop, int fd,
     c->fd = fd;
     c->is_rootless = geteuid() != 0;
     c->next_serial = 1;
+    counters_init(&c->counters, loop);
     c->event = event;
     c->ctx = ctx;
     outbox_init(&c->outbox, loop, c->fd, OUTBOX_MAX);
@@ -257,6 +287,7 @@ void spawner_client_free(struct spawner_client *c)
     while (c->requests)
         free(take_request(c, c->requests->serial));
     close(c->fd);
+    counters_release(&c->counters);
     /* With sandboxes left it has work to do, and whoever ends us may want to see it done; without,
      * it has nothing but its own exit before it. */
     while (c->pid > 0 && c->sandboxes > 0 && waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
@@ -289,4 +320,15 @@ void spawner_client_explain(const struct spawner_client *c, const struct spawn_m
                             struct error *err)
 {
     set_failure(err, c, &m->failure);
+}
+
+bool spawner_client_read_stats(struct spawner_client *c, const struct spawn_sealed *where,
+                               struct spawn_stats *out)
+{
+    struct spawn_stats s = *out;
+    if (!counters_read(&c->counters, where->slot, where->nest, &s))
+        return false;
+    s.cpu_us -= MIN(s.cpu_us, where->seal_cpu_us);
+    *out = s;
+    return true;
 }

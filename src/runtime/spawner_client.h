@@ -15,6 +15,9 @@ struct spawner_settings {
     const char *run_dir;       /* NULL: its own default */
     const char *cgroup_parent; /* NULL: its own default */
     const char *const *stores; /* NULL-terminated: directories with images */
+    const char *layers;        /* directory of package layers; NULL: none */
+    const char *egress;        /* path of cove-egress; NULL: nobody will ask for it */
+    uint32_t egress_uid, egress_gid;
 };
 
 #define SPAWNER_REPLY_FDS SPAWN_TAKE_FDS
@@ -56,3 +59,9 @@ void spawner_client_ask_with(struct spawner_client *client, struct spawn_message
 /* In words, for a message with SPAWN_FAILED. */
 void spawner_client_explain(const struct spawner_client *client, const struct spawn_message *m,
                             struct error *err);
+
+/* The counters that files of the kernel have: processor time, memory, refusals and kills. Nobody is
+ * asked for them; what else a SPAWN_STATS tells stays as it is in *out. False: it has to be asked.
+ * `where` is what the sandbox was told to be sealed by. */
+bool spawner_client_read_stats(struct spawner_client *client, const struct spawn_sealed *where,
+                               struct spawn_stats *out);

@@ -1,15 +1,27 @@
 /* answer.c - what is said to the client, and what when nobody listens */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <unistd.h>
 
 #include "base/scoped.h"
 #include "spawner/spawner.h"
+
+/* Standard error is that of our client. Whoever reads it to its end should not have to wait for
+ * what is left to be removed. (Sanitizers have something to say at the end.) */
+static void leave_stderr(void)
+{
+#ifndef __SANITIZE_ADDRESS__
+    if (dup2(STDOUT_FILENO, STDERR_FILENO) < 0) /* which is /dev/null */
+        return;
+#endif
+}
 
 /* Without another to come, its sandboxes end with it. The next one has serials of its own. */
 void answer_lose_client(struct spawner *s, bool must_die)
 {
     if (!s->serve.is_on) {
         s->is_stopping = true;
+        leave_stderr();
         return;
     }
     serve_on_lost(&s->serve, must_die);
@@ -24,6 +36,8 @@ void answer_lose_client(struct spawner *s, bool must_die)
         z->destroy_serial = 0;
     for (struct apart *a = s->aparts; a; a = a->next)
         a->serial = 0;
+    for (struct layer_seal *l = s->layer_seals; l; l = l->next)
+        l->serial = 0;
 }
 
 void answer_send(struct spawner *s, struct spawn_message *m, const int *fds, size_t fd_count)

@@ -148,5 +148,5 @@ int apart_finish(struct apart *a, const struct roster *all, struct spawn_failure
         return 0;
     if (info.si_code == CLD_EXITED && info.si_status == EXIT_SHARED)
         return fail(failure, ERROR_ISOLATION, "the fork has no memory of its own");
-    return fail(failure, ERROR_UNAVAILABLE, "this host cannot tell whether a fork is apart");
+    return fail(failure, ERROR_DENIED, "this host cannot tell whether a fork is apart");
 }

@@ -93,9 +93,22 @@ static void remove_stale(void *ctx, unsigned slot)
     slot_release(&host->slots, slot);
 }
 
+/* The same of a spawner whose number somebody else has taken since, below another parent. Nothing
+ * runs in it any more, else it stays. */
+static void remove_empty(void *ctx, unsigned slot)
+{
+    struct host *host = ctx;
+    if (!slot_is_held(&host->slots, slot))
+        cgroup_remove_empty(&host->cgroups, slot);
+}
+
 void host_sweep(struct host *host)
 {
     cgroup_tree_each(&host->cgroups, remove_stale, host);
+    if (!slot_table_claim(&host->slots))
+        return;
+    cgroup_tree_each(&host->cgroups, remove_empty, host);
+    slot_table_share(&host->slots);
 }
 
 int host_open(struct host *host, const struct host_options *options, struct error *err)
@@ -105,7 +118,9 @@ int host_open(struct host *host, const struct host_options *options, struct erro
                           .init_fd = -1,
                           .zygote_fds = {-1, -1},
                           .slots = {.fd = -1},
+                          .layers = {.fd = -1},
                           .next_id = 1};
+    uint64_t number;
     if (load_init(host, err) < 0)
         return -1;
     unsigned trusted = find_trusted_stores(options);
@@ -113,6 +128,8 @@ int host_open(struct host *host, const struct host_options *options, struct erro
         return -1;
     open_stores(host,
                 trusted); /* in the mount namespace of our own: only its mounts can be cloned */
+    if (layer_store_open(&host->layers, options->layers, err) < 0)
+        return -1;
     unsigned slots = host->power.uid_count ? host->power.uid_count : SLOT_COUNT_MAX;
     if (slot_table_open(&host->slots, options->run_dir, slots, err) < 0)
         return -1;
@@ -120,6 +137,9 @@ int host_open(struct host *host, const struct host_options *options, struct erro
         return -1;
     cgroup_tree_open(&host->cgroups, options->cgroup_parent, host->power.is_rootless);
     cgroup_tree_trim(&host->trimmed, &host->cgroups);
+    if (cgroup_tree_number(&host->cgroups, &number, err) < 0 ||
+        (number > 0 && slot_table_join(&host->slots, number, err) < 0))
+        return -1;
     host->filter_len =
         seccomp_compile(host->filter, cgroup_tree_has(&host->cgroups, CGROUP_MEMORY));
     return 0;
@@ -131,6 +151,7 @@ void host_close(struct host *host)
         close(host->store_fds[i]);
     for (size_t i = 0; i < host->veil_count; i++)
         close(host->veils[i].fd);
+    layer_store_close(&host->layers);
     cgroup_tree_close(&host->cgroups);
     if (host->slots.fd >= 0)
         slot_table_close(&host->slots);
@@ -191,7 +212,7 @@ int host_get_image(struct host *host, const uint8_t digest[SPAWN_DIGEST_BYTES], 
     }
     scoped_fd int tree = -1;
     int fd;
-    if (open_image(host, digest, &tree, err) < 0 || veil_new(&fd, tree, err) < 0)
+    if (open_image(host, digest, &tree, err) < 0 || veil_new(&fd, VEIL_IMAGE, tree, err) < 0)
         return -1;
     if (host->veil_count == HOST_VEILS_MAX) {
         veil_free(host->veils[0].fd);

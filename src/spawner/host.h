@@ -13,6 +13,7 @@
 #include "box/power.h"
 #include "box/seccomp.h"
 #include "box/slot.h"
+#include "spawner/layer_store.h"
 
 #define HOST_STORES_MAX 4
 
@@ -24,6 +25,7 @@ struct host_options {
     char *run_dir;
     char *cgroup_parent;
     struct option_list stores; /* directories with images; earlier ones win */
+    char *layers;              /* the one of package layers; NULL: none can be made or used */
     uint64_t max_memory_bytes;
     uint64_t max_disk_bytes;
     uint64_t max_inodes;
@@ -47,6 +49,7 @@ struct host {
         int fd;
     } veils[HOST_VEILS_MAX];
     size_t veil_count;
+    struct layer_store layers;
     int own_dir_fd;                    /* where this program lies, and the others of Cove's */
     int init_fd;                       /* cove-init, sealed in memory */
     int zygote_fds[HOST_ZYGOTE_FILES]; /* the same of what makes a python a zygote; -1: not loaded

@@ -47,7 +47,7 @@ int keep_set(struct keep *keep, const struct spawn_keep *order, const int *fds,
              struct spawn_failure *failure)
 {
     *failure = (struct spawn_failure){.code = ERROR_INVALID, .layer = -1, .step = "kept fds"};
-    if (order->slot >= SPAWN_KEEP_SLOTS || order->count > SPAWN_KEEP_FDS)
+    if (order->slot >= SPAWN_KEEP_SLOTS || order->count > SPAWN_KEEP_FDS || order->has_note > 1)
         return -1;
     for (size_t i = 0; i < order->count; i++) {
         if (!may_keep(fds[i]))
@@ -57,6 +57,8 @@ int keep_set(struct keep *keep, const struct spawn_keep *order, const int *fds,
     memcpy(keep->fds[order->slot], fds, order->count * sizeof(fds[0]));
     keep->counts[order->slot] = order->count;
     memcpy(keep->label, order->label, sizeof(keep->label));
+    if (order->has_note)
+        memcpy(keep->note, order->note, sizeof(keep->note));
     return 0;
 }
 
@@ -71,6 +73,7 @@ size_t keep_get(const struct keep *keep, struct spawn_entry *entry,
 {
     size_t n = 0;
     memcpy(entry->label, keep->label, sizeof(entry->label));
+    memcpy(entry->note, keep->note, sizeof(entry->note));
     for (size_t slot = 0; slot < SPAWN_KEEP_SLOTS; slot++) {
         entry->counts[slot] = keep->counts[slot];
         for (size_t i = 0; i < keep->counts[slot]; i++)

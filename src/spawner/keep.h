@@ -11,6 +11,7 @@
 
 struct keep { /* all zero: nothing is kept */
     uint8_t label[SPAWN_LABEL_BYTES];
+    uint8_t note[SPAWN_NOTE_BYTES];
     unsigned counts[SPAWN_KEEP_SLOTS];
     int fds[SPAWN_KEEP_SLOTS][SPAWN_KEEP_FDS];
 };
@@ -21,6 +22,6 @@ MUST_CHECK int keep_set(struct keep *keep, const struct spawn_keep *order, const
                         struct spawn_failure *failure);
 void keep_release(struct keep *keep);
 
-/* Fills the entry's label and counts; answers how many of `fds` (borrowed) were filled. */
+/* Fills the entry's label, note and counts; answers how many of `fds` (borrowed) were filled. */
 size_t keep_get(const struct keep *keep, struct spawn_entry *entry,
                 int fds[SPAWN_KEEP_SLOTS * SPAWN_KEEP_FDS]);

@@ -54,6 +54,8 @@ static void stop_all(struct spawner *s)
         if (z->state != ZYGOTE_ENDING)
             zygote_end(z);
     }
+    for (const struct layer_seal *l = s->layer_seals; l; l = l->next)
+        layer_seal_cancel(l);
 }
 
 /* Not while somebody waits for a sandbox: what a crash left has time until one runs. */
@@ -66,18 +68,30 @@ static void sweep_once(struct spawner *s)
         return;
     s->has_swept = true;
     /* The one of a single run is not worth a look at every name. */
-    if (r->busy_count + r->resting_count != 1 ||
-        !cgroup_tree_holds_one(&s->host.cgroups, last->tree))
+    bool is_single = last && r->busy_count + r->resting_count == 1;
+    if (!is_single || !cgroup_tree_holds_one(&s->host.cgroups, last->tree))
         host_sweep(&s->host);
 }
 
 /* A client that we have started is asked to leave first: it may want to save something. */
+static void begin_to_stop(struct spawner *s)
+{
+    if (!s->serve.is_on || !serve_ask_to_stop(&s->serve))
+        s->is_stopping = true;
+}
+
 static void on_signal(struct spawner *s, int signal_fd)
 {
     struct signalfd_siginfo drained;
     (void)!read(signal_fd, &drained, sizeof(drained));
-    if (!s->serve.is_on || !serve_ask_to_stop(&s->serve))
-        s->is_stopping = true;
+    begin_to_stop(s);
+}
+
+/* Who started us is gone, however that came. What may have been written there is not read. */
+static void on_lifeline(struct spawner *s)
+{
+    s->lifeline_fd = -1;
+    begin_to_stop(s);
 }
 
 /* What it sent before its death counts: it may have begun what it had us keep. */
@@ -101,6 +115,17 @@ static bool has_kept(const struct spawner *s)
     return false;
 }
 
+/* What stood in its way may pass, and sandboxes that are kept are worth waiting for that, but not
+ * for longer than for a client. */
+static void on_refusal(struct spawner *s)
+{
+    bool is_kept = has_kept(s);
+    s->is_refused = !is_kept || serve_is_hopeless(&s->serve);
+    if (s->is_refused && is_kept)
+        fprintf(stderr, "cove-spawner: every client has refused to start for the whole grace time, "
+                        "each with its reason: giving up, and removing their sandboxes\n");
+}
+
 /* Starts clients and mourns them. */
 static void tend_client(struct spawner *s, bool has_news)
 {
@@ -109,8 +134,8 @@ static void tend_client(struct spawner *s, bool has_news)
     enum serve_news news = has_news ? serve_on_poll(&s->serve) : SERVE_NO_NEWS;
     if (news != SERVE_NO_NEWS)
         answer_lose_client(s, false);
-    if (news == SERVE_HAS_REFUSED && !has_kept(s))
-        s->is_refused = true;
+    if (news == SERVE_HAS_REFUSED)
+        on_refusal(s);
     if (news == SERVE_IS_OVER || s->is_refused)
         s->is_stopping = true;
     if (s->is_stopping)
@@ -119,17 +144,30 @@ static void tend_client(struct spawner *s, bool has_news)
         fprintf(stderr, "cove-spawner: no client within the grace time\n");
         s->is_alone = s->is_stopping = true;
     } else {
-        serve_start(&s->serve, &s->client_fd);
+        serve_start(&s->serve, &s->starter, &s->client_fd);
+    }
+    if (s->serve.is_on && s->starter.is_gone) { /* waiting would only be waiting */
+        fprintf(stderr, "cove-spawner: the process that starts clients was killed: no client can "
+                        "follow\n");
+        s->is_alone = s->is_stopping = true;
     }
 }
 
 /* Where each stands in the list of what is polled. */
-enum { POLL_CLIENT, POLL_SIGNALS, POLL_SERVED, POLL_RESTING, POLL_OTHERS };
+enum {
+    POLL_CLIENT,
+    POLL_SIGNALS,
+    POLL_SERVED,
+    POLL_PROXY,
+    POLL_RESTING,
+    POLL_LIFELINE,
+    POLL_OTHERS
+};
 
 static size_t fill_polls(struct spawner *s, int signal_fd)
 {
-    size_t needed =
-        POLL_OTHERS + s->apart_count + s->zygote_count * ZYGOTE_POLLS + s->roster.busy_count;
+    size_t needed = POLL_OTHERS + s->apart_count + s->layer_seal_count +
+                    s->zygote_count * ZYGOTE_POLLS + s->roster.busy_count;
     size_t n = POLL_OTHERS;
     if (s->poll_cap < needed) {
         s->poll_cap = 2 * needed;
@@ -139,9 +177,13 @@ static size_t fill_polls(struct spawner *s, int signal_fd)
         (struct pollfd){.fd = s->is_stopping ? -1 : s->client_fd, .events = POLLIN};
     s->polls[POLL_SIGNALS] = (struct pollfd){.fd = signal_fd, .events = POLLIN};
     s->polls[POLL_SERVED] = (struct pollfd){.fd = s->serve.pid_fd, .events = POLLIN};
+    s->polls[POLL_PROXY] = (struct pollfd){.fd = s->proxy.pid_fd, .events = POLLIN};
     s->polls[POLL_RESTING] = (struct pollfd){.fd = s->roster.epoll_fd, .events = POLLIN};
+    s->polls[POLL_LIFELINE] = (struct pollfd){.fd = s->lifeline_fd, .events = 0}; /* its end only */
     for (const struct apart *a = s->aparts; a; a = a->next)
         s->polls[n++] = (struct pollfd){.fd = a->pid_fd, .events = POLLIN};
+    for (const struct layer_seal *l = s->layer_seals; l; l = l->next)
+        s->polls[n++] = (struct pollfd){.fd = l->pid_fd, .events = POLLIN};
     for (struct zygote *z = s->zygotes; z; z = z->next, n += ZYGOTE_POLLS)
         zygote_get_polls(z, &s->polls[n]);
     for (struct sandbox *sb = s->roster.busy; sb; sb = sb->next) {
@@ -159,6 +201,12 @@ static void serve_busy(struct spawner *s)
     for (struct apart **at = &s->aparts; *at; i++) {
         if (s->polls[i].revents)
             news_on_apart(s, at);
+        else
+            at = &(*at)->next;
+    }
+    for (struct layer_seal **at = &s->layer_seals; *at; i++) {
+        if (s->polls[i].revents)
+            news_on_layer_seal(s, at);
         else
             at = &(*at)->next;
     }
@@ -196,6 +244,10 @@ void loop_turn(struct spawner *s, int signal_fd)
         verbs_on_client(s);
     if (s->polls[POLL_SIGNALS].revents)
         on_signal(s, signal_fd);
+    if (s->polls[POLL_LIFELINE].revents)
+        on_lifeline(s);
+    if (s->polls[POLL_PROXY].revents)
+        proxy_on_poll(&s->proxy);
     tend_client(s, s->polls[POLL_SERVED].revents);
     if (s->is_stopping)
         stop_all(s);

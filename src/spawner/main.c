@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "base/option.h"
@@ -36,6 +37,11 @@ static int watch_signals(void)
 struct options {
     struct host_options host;
     struct serve_options serve;
+    struct proxy_options {
+        char *program;
+        uint64_t uid, gid;
+    } proxy;
+    bool has_lifeline;
 };
 
 #define AT(field) offsetof(struct options, host.field)
@@ -55,6 +61,10 @@ static const struct option_row option_rows[] = {
      .type = OPTION_LIST,
      .offset = AT(stores),
      .help = "Directory of images; may be repeated"},
+    {.name = "layers",
+     .type = OPTION_STRING,
+     .offset = AT(layers),
+     .help = "Directory of package layers"},
     {.name = "max-memory",
      .type = OPTION_SIZE,
      .offset = AT(max_memory_bytes),
@@ -115,6 +125,24 @@ static const struct option_row option_rows[] = {
      .offset = offsetof(struct options, serve.grace_ms),
      .preset = "30s",
      .help = "How long sandboxes wait for the next client"},
+    {.name = "lifeline",
+     .type = OPTION_BOOL,
+     .offset = offsetof(struct options, has_lifeline),
+     .help = "End when nobody holds the other end of standard input any more"},
+    {.name = "egress",
+     .type = OPTION_STRING,
+     .offset = offsetof(struct options, proxy.program),
+     .help = "Egress proxy, to be started when the client asks for it"},
+    {.name = "egress-uid",
+     .type = OPTION_U64,
+     .offset = offsetof(struct options, proxy.uid),
+     .max = UINT32_MAX - 1,
+     .help = "Whom that runs as"},
+    {.name = "egress-gid",
+     .type = OPTION_U64,
+     .offset = offsetof(struct options, proxy.gid),
+     .max = UINT32_MAX - 1,
+     .help = "And its group"},
 };
 
 /* What is left in argv are the arguments of the client that is to be started. */
@@ -131,9 +159,41 @@ static int read_options(struct option_set *set, struct options *options, int arg
     return 0;
 }
 
+static int describe_proxy(const struct proxy_options *o, char **argv, struct starter_program *out,
+                          struct error *err)
+{
+    if (!o->program)
+        return 0;
+    if (o->program[0] != '/')
+        return error_set(err, ERROR_INVALID, "--egress needs an absolute path");
+    if (geteuid() == 0 && (o->uid == 0 || o->gid == 0))
+        return error_set(
+            err, ERROR_INVALID,
+            "--egress as root needs --egress-uid and --egress-gid: it must not be root");
+    argv[0] = o->program;
+    *out = (struct starter_program){
+        .path = o->program, .argv = argv, .uid = o->uid, .gid = o->gid, .is_bare = true};
+    return 0;
+}
+
+/* Who starts no program needs no starter, which would cost it time. */
+static int open_starter(struct spawner *s, const struct options *options, char **arguments,
+                        struct error *err)
+{
+    static char *proxy_argv[2]; /* the starter's, which lives as long as we do */
+    struct starter_program programs[STARTER_KINDS] = {0};
+    s->starter.fd = -1;
+    proxy_init(&s->proxy);
+    if (serve_open(&s->serve, &options->serve, arguments, &programs[STARTER_CLIENT], err) < 0 ||
+        describe_proxy(&options->proxy, proxy_argv, &programs[STARTER_PROXY], err) < 0)
+        return -1;
+    bool is_needed = programs[STARTER_CLIENT].path || programs[STARTER_PROXY].path;
+    return is_needed ? starter_open(&s->starter, programs, err) : 0;
+}
+
 static int serve(struct spawner *s, const struct options *options, char **arguments)
 {
-    if (serve_open(&s->serve, &options->serve, arguments, &s->start_error) < 0) {
+    if (open_starter(s, options, arguments, &s->start_error) < 0) {
         fprintf(stderr, "cove-spawner: %s\n", s->start_error.msg);
         return EXIT_MISUSE;
     }
@@ -143,6 +203,7 @@ static int serve(struct spawner *s, const struct options *options, char **argume
                 SPAWN_CLIENT_FD);
         return EXIT_MISUSE;
     }
+    s->lifeline_fd = options->has_lifeline ? STDIN_FILENO : -1;
     int signals = watch_signals();
     s->is_broken = signals < 0 || host_open(&s->host, &options->host, &s->start_error) < 0;
     prctl(PR_SET_DUMPABLE, 0); /* not before: our own /proc files would no longer be ours */
@@ -152,10 +213,13 @@ static int serve(struct spawner *s, const struct options *options, char **argume
         s->is_stopping = s->is_alone = true;
     }
     roster_init(&s->roster);
-    while (!s->is_stopping || s->roster.busy || s->roster.resting || s->zygotes || s->aparts)
+    while (!s->is_stopping || s->roster.busy || s->roster.resting || s->zygotes || s->aparts ||
+           s->layer_seals)
         loop_turn(s, signals);
     roster_release(&s->roster);
     serve_close(&s->serve);
+    proxy_close(&s->proxy);
+    starter_close(&s->starter);
     host_close(&s->host);
     return s->is_refused ? SPAWN_REFUSAL : s->is_alone ? EXIT_ALONE : 0;
 }

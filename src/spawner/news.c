@@ -11,7 +11,8 @@
 
 static bool is_known(const struct spawner *s, pid_t pid)
 {
-    if (pid == s->serve.pid || pid == s->serve.starter || roster_has_pid(&s->roster, pid))
+    if (pid == s->serve.pid || pid == s->starter.pid || pid == s->proxy.pid ||
+        roster_has_pid(&s->roster, pid))
         return true;
     for (const struct zygote *z = s->zygotes; z; z = z->next) {
         if (z->process.pid == pid || z->shell->child.pid == pid)
@@ -19,6 +20,10 @@ static bool is_known(const struct spawner *s, pid_t pid)
     }
     for (const struct apart *a = s->aparts; a; a = a->next) {
         if (a->pid == pid)
+            return true;
+    }
+    for (const struct layer_seal *l = s->layer_seals; l; l = l->next) {
+        if (l->pid == pid)
             return true;
     }
     return false;
@@ -52,9 +57,9 @@ void news_on_report(struct spawner *s, struct sandbox *sb)
         answer_send(s, &m, NULL, 0);
         sandbox_kill(sb);
     } else if (sb->state == SANDBOX_LIVE) {
+        sandbox_set_baseline(sb);
         m.sealed = sandbox_sealed(sb);
         answer_send(s, &m, NULL, 0);
-        sandbox_set_baseline(sb);
     }
     roster_update(&s->roster, sb);
 }
@@ -120,6 +125,20 @@ void news_on_apart(struct spawner *s, struct apart **at)
         answer_send(s, &m, NULL, 0);
     else
         answer_failure(s, m.serial, SPAWN_APART, &failure);
+}
+
+void news_on_layer_seal(struct spawner *s, struct layer_seal **at)
+{
+    struct layer_seal *seal = *at;
+    struct spawn_failure failure;
+    struct spawn_message m = answer_reply_to(seal->serial, SPAWN_SEAL_LAYER, seal->sandbox);
+    *at = seal->next;
+    s->layer_seal_count--;
+    bool is_sealed = layer_seal_finish(seal, &s->host.layers, &failure) == 0;
+    if (m.serial && is_sealed)
+        answer_send(s, &m, NULL, 0);
+    else if (m.serial)
+        answer_failure(s, m.serial, SPAWN_SEAL_LAYER, &failure);
 }
 
 void news_on_gone(void *ctx, uint64_t id, uint32_t serial, const struct spawn_stats *last)

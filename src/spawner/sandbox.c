@@ -20,6 +20,7 @@
 #include "base/fd.h"
 #include "base/memory.h"
 #include "base/scoped.h"
+#include "wire/egress.h"
 #include "wire/guest.h"
 #include "wire/zygote.h"
 
@@ -106,6 +107,7 @@ static void close_fd(int *fd)
 static void drop_plan(struct sandbox *sb)
 {
     close_fd(&sb->root.image_fd);
+    close_fd(&sb->root.packages_fd);
     close_fd(&sb->plan.control_fd);
     close_fd(&sb->plan.channel_fd);
     close_fd(&sb->plan.net_fd);
@@ -136,6 +138,22 @@ static int prepare_storage(struct sandbox *sb, struct error *err)
     return rootfs_prepare_storage(&sb->root, l->disk_bytes, l->inodes, sb->plan.uid, err);
 }
 
+bool sandbox_wants_packages(const struct spawn_create *r)
+{
+    static const uint8_t none[SPAWN_DIGEST_BYTES];
+    return memcmp(r->packages, none, sizeof(none)) != 0;
+}
+
+static int prepare_packages(struct sandbox *sb, struct host *host, const struct spawn_create *r,
+                            struct error *err)
+{
+    if (!sandbox_wants_packages(r))
+        return 0;
+    if (layer_store_take(&host->layers, r->packages, &sb->packages, err) < 0)
+        return -1;
+    return rootfs_prepare_packages(&sb->root, layer_store_mount(sb->packages), err);
+}
+
 static int build_cold(struct sandbox *sb, struct host *host, const struct spawn_create *r,
                       bool has_storage, struct error *err)
 {
@@ -144,7 +162,7 @@ static int build_cold(struct sandbox *sb, struct host *host, const struct spawn_
         host_get_image(host, r->image, &image, err) < 0 ||
         rootfs_prepare_image(&sb->root, image, err) < 0)
         return -1;
-    if (has_storage && prepare_storage(sb, err) < 0)
+    if (has_storage && (prepare_storage(sb, err) < 0 || prepare_packages(sb, host, r, err) < 0))
         return -1;
     return seal_give_root(&sb->child, &sb->root, err);
 }
@@ -193,7 +211,7 @@ static int take_net(struct sandbox *shell, struct host *host)
 /* Before it is killed: the dead have left their namespaces. */
 static void keep_net(struct sandbox *sb)
 {
-    if (sb->shell && sb->state == SANDBOX_LIVE && sb->shell->state == SANDBOX_LIVE)
+    if (sb->shell && !sb->has_door && sb->state == SANDBOX_LIVE && sb->shell->state == SANDBOX_LIVE)
         sb->net_fd = netns_open(sb->child.pid);
 }
 
@@ -205,14 +223,16 @@ static void give_net(struct sandbox *sb)
 }
 
 /* The request comes last: behind it there may be a process, and no way back that is short. */
-static int build_warm(struct sandbox *sb, struct host *host, int zygote_fd, struct error *err)
+static int build_warm(struct sandbox *sb, struct host *host, const struct spawn_create *r,
+                      int zygote_fd, struct error *err)
 {
     scoped_fd int report_fd = -1;
     sb->plan.net_fd = take_net(sb->shell, host);
     if (make_pair(&sb->channel_fd, &sb->plan.channel_fd, err) < 0 ||
         cgroup_give(&sb->cgroup, sb->tree, sb->shell->plan.uid, err) < 0 ||
         seal_open_report(&sb->child.report_fd, &report_fd, err) < 0 ||
-        prepare_storage(sb, err) < 0 || seal_give_root(&sb->child, &sb->root, err) < 0)
+        prepare_storage(sb, err) < 0 || prepare_packages(sb, host, r, err) < 0 ||
+        seal_give_root(&sb->child, &sb->root, err) < 0)
         return -1;
     return send_request(sb, zygote_fd, report_fd, err);
 }
@@ -240,9 +260,10 @@ static void undo(struct sandbox *sb, struct host *host, bool has_cgroup)
     leave_slot(sb, host);
 }
 
-static void free_sandbox(struct sandbox *sb)
+static void free_sandbox(struct sandbox *sb, struct host *host)
 {
     drop_plan(sb);
+    layer_store_give(&host->layers, sb->packages);
     close_fd(&sb->root.storage_fd);
     close_fd(&sb->control_fd);
     close_fd(&sb->channel_fd);
@@ -263,6 +284,8 @@ static int check_request(const struct host *host, const struct spawn_create *r, 
     uint32_t known = SPAWN_ALLOW_DEGRADED | (kind == KIND_COLD ? SPAWN_UNCOUNTED : 0u);
     if (r->flags & ~known)
         return fail(failure, ERROR_INVALID, 0, -1, "flags");
+    if (kind == KIND_SHELL && sandbox_wants_packages(r)) /* nothing of a tenant's is in a zygote */
+        return fail(failure, ERROR_INVALID, 0, -1, "packages of a zygote");
     if (check_limits(host, &r->limits, failure) < 0 || check_layers(host, r->flags, failure) < 0)
         return -1;
     return 0;
@@ -291,7 +314,7 @@ static int make(struct sandbox *sb, struct host *host, const struct spawn_create
     if (make_control(sb, err) < 0 ||
         cgroup_open_entry(&sb->plan.entry, &sb->cgroup, sb->tree, err) < 0)
         return -1;
-    return kind == KIND_WARM ? build_warm(sb, host, zygote_fd, err)
+    return kind == KIND_WARM ? build_warm(sb, host, r, zygote_fd, err)
                              : build_cold(sb, host, r, kind == KIND_COLD, err);
 }
 
@@ -316,16 +339,17 @@ static int create(struct sandbox **out, struct host *host, const struct spawn_cr
     sb->control_fd = sb->channel_fd = sb->child.pid_fd = sb->child.report_fd = -1;
     sb->plan.entry.into_fd = -1;
     sb->plan.control_fd = sb->plan.channel_fd = sb->root.image_fd = sb->root.storage_fd = -1;
+    sb->root.packages_fd = -1;
     sb->plan.net_fd = sb->net_fd = -1;
     if (slot_acquire(&host->slots, &sb->slot, &err) < 0) {
-        free_sandbox(sb);
+        free_sandbox(sb, host);
         return fail_error(failure, &err);
     }
     bool has_cgroup = place(sb, host, r, kind, &err) == 0 &&
                       cgroup_create(&sb->cgroup, sb->tree, sb->slot, &r->limits, &err) == 0;
     if (!has_cgroup || make(sb, host, r, kind, zygote_fd, &err) < 0) {
         undo(sb, host, has_cgroup);
-        free_sandbox(sb);
+        free_sandbox(sb, host);
         return fail_error(failure, &err);
     }
     sb->layers = CGROUP_LAYERS & ~host_missing_layers(host);
@@ -369,6 +393,21 @@ int sandbox_start_warm(struct sandbox *sb, struct host *host, struct spawn_failu
         return fail_error(failure, &err);
     sb->shell->busy_count++;
     begin_life(sb, host);
+    return 0;
+}
+
+int sandbox_open_door(struct sandbox *sb, int *door, struct spawn_failure *failure)
+{
+    if (sb->state != SANDBOX_LIVE || sb->is_reaped)
+        return fail(failure, ERROR_CONFLICT, 0, -1, "the sandbox is not sealed yet, or over");
+    scoped_fd int net = netns_open(sb->child.pid);
+    if (net < 0)
+        return fail(failure, ERROR_CONFLICT, errno, -1, "open its network namespace");
+    sb->has_door = true;
+    int fd = netns_listen(net, EGRESS_PORT);
+    if (fd < 0)
+        return fail(failure, ERROR_UNAVAILABLE, errno, -1, "listen in its network namespace");
+    *door = fd;
     return 0;
 }
 
@@ -477,6 +516,9 @@ struct spawn_sealed sandbox_sealed(const struct sandbox *sb)
         .layers = sb->layers,
         .host_uid = sb->plan.uid,
         .sandbox_uid = has_user_ns ? GUEST_UID : sb->plan.uid,
+        .slot = sb->slot,
+        .nest = sb->shell ? sb->shell->slot : SPAWN_NO_NEST,
+        .seal_cpu_us = sb->baseline_cpu_us,
     };
 }
 
@@ -574,6 +616,6 @@ bool sandbox_try_remove(struct sandbox *sb, struct host *host)
         sb->shell->made_count--;
         give_net(sb);
     }
-    free_sandbox(sb);
+    free_sandbox(sb, host);
     return true;
 }

@@ -38,8 +38,10 @@ struct sandbox {
     int net_fd;              /* its network namespace, from its end on; else -1 */
     int nets[SANDBOX_NETS];  /* of a shell: such of sandboxes that are gone */
     unsigned net_count;
+    bool has_door; /* its network namespace was more than empty */
     struct seal_plan plan;
     struct rootfs root; /* the image's mount until it is sealed; the storage's to the end */
+    struct package_layer *packages; /* that it has mounted, or NULL */
     struct seal_child child;
     bool is_reaped;
     bool is_uncounted; /* made by SPAWN_UNCOUNTED */
@@ -79,6 +81,8 @@ MUST_CHECK int sandbox_prepare_warm(struct sandbox **out, struct host *host,
 MUST_CHECK int sandbox_start_warm(struct sandbox *sb, struct host *host,
                                   struct spawn_failure *failure);
 
+bool sandbox_wants_packages(const struct spawn_create *r);
+
 /* Something came from the sealing child. Answers -1 with *failure when the seal failed: then the
  * sandbox is ENDING. It is LIVE when it worked. */
 MUST_CHECK int sandbox_on_report(struct sandbox *sb, struct spawn_failure *failure);
@@ -101,6 +105,10 @@ void sandbox_kill(struct sandbox *sb);
 
 /* Only of one that lives. */
 MUST_CHECK int sandbox_freeze(struct sandbox *sb, bool is_frozen, struct spawn_failure *failure);
+
+/* A socket that listens in its network namespace, which from now on nobody else will have. *door is
+ * owned by the caller. Only of one that lives. */
+MUST_CHECK int sandbox_open_door(struct sandbox *sb, int *door, struct spawn_failure *failure);
 
 /* pid 1 has ended (its pidfd says so). */
 void sandbox_on_exit(struct sandbox *sb);

@@ -1,18 +1,10 @@
-/* serve.c - starting the client, with nothing of the spawner's power or files
- *
- * The spawner changes its namespaces when it starts, and an ordinary user's has no way back. So a
- * process that was forked before, the starter, makes the clients: as children of the spawner, in
- * the namespaces that it came from. It takes one kind of order and opens nothing. */
+/* serve.c - starting the client by way of the starter, and mourning it */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "spawner/serve.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <grp.h>
-#include <sched.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -20,115 +12,18 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/fd.h"
 #include "base/memory.h"
 #include "base/scoped.h"
-#include "box/caps.h"
 #include "wire/spawn.h"
 
-#define MS             1000000ll
-#define PAUSE_MS       100 /* before the second start; doubled each time */
-#define PAUSE_MAX_MS   5000
-#define WELL_MS        10000 /* one that lived this long did not fail at its start */
-#define LINGER_MS      1000  /* between hanging up and being gone */
-#define STOP_MS        10000 /* for a client to leave things in order */
-#define SEND_SECONDS   5     /* one that does not read for so long is taken for dead */
-#define FDS_WANTED     (1u << 20)
-#define EXIT_NOT_BEGUN 127
-
-/* --- the child ------------------------------------------------------------------------------- */
-
-/* An ordinary user has no power to drop, and gets none from here on. */
-static int drop_power(const struct serve_options *o)
-{
-    gid_t gid = (gid_t)o->gid;
-    uid_t uid = (uid_t)o->uid;
-    if (geteuid() == 0 &&
-        (caps_drop_bounding() < 0 || setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 ||
-         setresuid(uid, uid, uid) < 0 || caps_drop_all() < 0))
-        return -1;
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-}
-
-static int take_fds(int socket)
-{
-    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (null < 0 || dup2(null, 0) < 0)
-        return -1;
-    if (socket == SPAWN_CLIENT_FD ? fcntl(socket, F_SETFD, 0) < 0
-                                  : dup2(socket, SPAWN_CLIENT_FD) < 0)
-        return -1;
-    return (int)syscall(SYS_close_range, SPAWN_CLIENT_FD + 1, ~0u, 0);
-}
-
-/* Between fork and exec. It dies with the spawner: a signal that a change of ids would clear. */
-static _Noreturn void become_client(const struct serve *s, int socket, pid_t parent)
-{
-    static const char words[] = "cove-spawner: the client could not be started\n";
-    sigset_t none;
-    sigemptyset(&none);
-    if (take_fds(socket) == 0 && drop_power(s->options) == 0 &&
-        prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent &&
-        sigprocmask(SIG_SETMASK, &none, NULL) == 0)
-        execv(s->options->program, s->argv);
-    (void)!write(2, words, sizeof(words) - 1);
-    _exit(EXIT_NOT_BEGUN);
-}
-
-/* --- the starter ----------------------------------------------------------------------------- */
-
-/* Each order brings the client's end of a pair, and is answered by its pid, or -1. Signals that are
- * meant for all of us are the spawner's to answer. */
-static _Noreturn void start_clients(const struct serve *s, int link, pid_t parent)
-{
-    int fds[FD_PASS_MAX];
-    size_t count;
-    char order;
-    sigset_t all;
-    sigfillset(&all);
-    if (sigprocmask(SIG_SETMASK, &all, NULL) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 ||
-        prctl(PR_SET_DUMPABLE, 0) < 0 || getppid() != parent)
-        _exit(1);
-    while (fd_recv(link, &order, sizeof(order), fds, &count) == sizeof(order) && count == 1) {
-        pid_t pid = (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, NULL, NULL, NULL, NULL);
-        if (pid == 0)
-            become_client(s, fds[0], parent);
-        close(fds[0]);
-        if (fd_send(link, &pid, sizeof(pid), NULL, 0) < 0)
-            break;
-    }
-    _exit(0);
-}
-
-static int open_starter(struct serve *s, struct error *err)
-{
-    int pair[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-        return error_sys(err, "make a socket");
-    s->starter_fd = pair[0];
-    scoped_fd int theirs = pair[1];
-    pid_t parent = getpid();
-    s->starter = fork();
-    if (s->starter < 0)
-        return error_sys(err, "fork");
-    if (s->starter == 0) {
-        close(pair[0]);
-        start_clients(s, theirs, parent);
-    }
-    return 0;
-}
-
-/* -1: it could not. */
-static pid_t ask_starter(const struct serve *s, int socket)
-{
-    int fds[FD_PASS_MAX];
-    size_t count;
-    pid_t pid;
-    if (fd_send(s->starter_fd, "", 1, &socket, 1) < 0 ||
-        fd_recv(s->starter_fd, &pid, sizeof(pid), fds, &count) != sizeof(pid))
-        return -1;
-    return pid;
-}
+#define MS           1000000ll
+#define PAUSE_MS     100 /* before the second start; doubled each time */
+#define PAUSE_MAX_MS 5000
+#define WELL_MS      10000 /* one that lived this long did not fail at its start */
+#define LINGER_MS    1000  /* between hanging up and being gone */
+#define STOP_MS      10000 /* for a client to leave things in order */
+#define SEND_SECONDS 5     /* one that does not read for so long is taken for dead */
+#define FDS_WANTED   (1u << 20)
 
 /* --- its life -------------------------------------------------------------------------------- */
 
@@ -153,10 +48,10 @@ static void raise_fd_limit(void)
 }
 
 int serve_open(struct serve *s, const struct serve_options *options, char **arguments,
-               struct error *err)
+               struct starter_program *program, struct error *err)
 {
     size_t count = 0;
-    *s = (struct serve){.options = options, .pid_fd = -1, .starter_fd = -1};
+    *s = (struct serve){.options = options, .pid_fd = -1};
     if (!options->program)
         return 0;
     if (check_options(options, err) < 0)
@@ -169,7 +64,9 @@ int serve_open(struct serve *s, const struct serve_options *options, char **argu
     s->is_on = true;
     s->alone_ns = s->start_ns = clock_now_ns();
     raise_fd_limit();
-    return open_starter(s, err);
+    *program = (struct starter_program){
+        .path = options->program, .argv = s->argv, .uid = options->uid, .gid = options->gid};
+    return 0;
 }
 
 static void forget(struct serve *s)
@@ -188,9 +85,6 @@ void serve_close(struct serve *s)
         waitid(P_PIDFD, (id_t)s->pid_fd, &info, WEXITED);
     }
     forget(s);
-    scoped_close_fd(&s->starter_fd); /* which ends the starter */
-    if (s->starter > 0)
-        waitpid(s->starter, NULL, 0);
     free(s->argv);
     s->argv = NULL;
 }
@@ -208,7 +102,7 @@ static void plan_next(struct serve *s)
         s->alone_ns = now;
 }
 
-bool serve_start(struct serve *s, int *socket)
+bool serve_start(struct serve *s, struct starter *starter, int *socket)
 {
     const struct timeval patience = {.tv_sec = SEND_SECONDS};
     int pair[2];
@@ -221,7 +115,7 @@ bool serve_start(struct serve *s, int *socket)
     scoped_fd int ours = pair[0];
     scoped_fd int theirs = pair[1];
     setsockopt(ours, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-    pid_t pid = ask_starter(s, theirs);
+    pid_t pid = starter_start(starter, STARTER_CLIENT, theirs);
     s->pid_fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
     if (s->pid_fd < 0) {
         if (pid > 0) {
@@ -274,6 +168,10 @@ enum serve_news serve_on_poll(struct serve *s)
     forget(s);
     plan_next(s);
     int status = info.si_code == CLD_EXITED ? info.si_status : -1;
+    if (status != SPAWN_REFUSAL)
+        s->refused_ns = 0;
+    else if (!s->refused_ns)
+        s->refused_ns = clock_now_ns();
     if (s->is_last || status == 0)
         return SERVE_IS_OVER;
     return status == SPAWN_REFUSAL ? SERVE_HAS_REFUSED : SERVE_HAS_ENDED;
@@ -282,6 +180,11 @@ enum serve_news serve_on_poll(struct serve *s)
 static int64_t grace_ends_ns(const struct serve *s)
 {
     return s->alone_ns + (int64_t)s->options->grace_ms * MS;
+}
+
+bool serve_is_hopeless(const struct serve *s)
+{
+    return s->refused_ns && clock_now_ns() - s->refused_ns >= (int64_t)s->options->grace_ms * MS;
 }
 
 bool serve_on_time(struct serve *s)

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "spawner/starter.h"
 
 /* From the command line. */
 struct serve_options {
@@ -24,27 +25,26 @@ struct serve {
     bool is_on;
     const struct serve_options *options;
     char **argv;
-    int starter_fd; /* to the process that starts clients, see serve.c; -1: there is none */
-    pid_t starter;
     pid_t pid; /* 0: none runs */
     int pid_fd;
     int64_t start_ns; /* when the next one is due */
     int64_t alone_ns; /* since when nobody has said hello; 0: somebody has */
     int64_t hello_ns;
-    int64_t kill_ns; /* when one that was asked to go is killed; 0: it was not asked */
+    int64_t kill_ns;    /* when one that was asked to go is killed; 0: it was not asked */
+    int64_t refused_ns; /* since when every one has refused to serve; 0: the last one has not */
     unsigned failures;
     bool is_last; /* there shall be no other */
 };
 
-/* To be called before anything is changed that a client must not inherit. `arguments` are those of
- * the program, NULL-terminated; all is borrowed. */
+/* *program is what the starter needs to know of the client, if there is to be one. `arguments` are
+ * those of the program, NULL-terminated; all is borrowed. */
 MUST_CHECK int serve_open(struct serve *serve, const struct serve_options *options,
-                          char **arguments, struct error *err);
+                          char **arguments, struct starter_program *program, struct error *err);
 void serve_close(struct serve *serve); /* kills it, and waits for that */
 
 /* Starts one when that is due; *socket is then our end of a fresh pair, owned by the caller, else
  * untouched. True: a client was started. */
-bool serve_start(struct serve *serve, int *socket);
+bool serve_start(struct serve *serve, struct starter *starter, int *socket);
 
 void serve_on_hello(struct serve *serve);
 
@@ -59,6 +59,9 @@ enum serve_news { SERVE_NO_NEWS, SERVE_HAS_ENDED, SERVE_HAS_REFUSED, SERVE_IS_OV
 /* Its process has something to tell (the poll of pid_fd). SERVE_IS_OVER: by its own will, or as it
  * was asked to. */
 enum serve_news serve_on_poll(struct serve *serve);
+
+/* Every client of the whole grace time has refused, so the next ones will. */
+bool serve_is_hopeless(const struct serve *serve);
 
 /* What time brings. True when sandboxes have been without a client for too long. */
 bool serve_on_time(struct serve *serve);

@@ -10,6 +10,8 @@
 #include "base/fd.h"
 #include "spawner/apart.h"
 #include "spawner/host.h"
+#include "spawner/layer_seal.h"
+#include "spawner/proxy.h"
 #include "spawner/roster.h"
 #include "spawner/serve.h"
 #include "spawner/zygote.h"
@@ -24,8 +26,11 @@ struct spawner {
     bool is_stopping;
     bool has_stopped; /* everything was told to end, once at least */
     bool has_swept;
-    int client_fd; /* -1: there is none now */
+    int client_fd;   /* -1: there is none now */
+    int lifeline_fd; /* -1: there is none, or it has ended */
+    struct starter starter;
     struct serve serve;
+    struct proxy proxy;
     bool is_alone;   /* there is no client to be had */
     bool is_refused; /* there is, and it said that it cannot begin */
     struct roster roster;
@@ -33,6 +38,8 @@ struct spawner {
     size_t zygote_count;
     struct apart *aparts; /* helpers under way */
     size_t apart_count;
+    struct layer_seal *layer_seals; /* the same for package layers */
+    size_t layer_seal_count;
     struct pollfd *polls; /* grows with the number of busy sandboxes */
     size_t poll_cap;
     int fds[FD_PASS_MAX]; /* that came with the message being served; closed behind it */
@@ -63,6 +70,7 @@ void news_on_report(struct spawner *s, struct sandbox *sb);
 void news_on_exit(struct spawner *s, struct sandbox *sb);
 void news_on_zygote(struct spawner *s, struct zygote *z, const struct pollfd *polls);
 void news_on_apart(struct spawner *s, struct apart **at);
+void news_on_layer_seal(struct spawner *s, struct layer_seal **at);
 void news_on_gone(void *spawner, uint64_t id, uint32_t serial, const struct spawn_stats *last);
 void news_tend_zygotes(struct spawner *s);
 void news_check_deadlines(struct spawner *s);

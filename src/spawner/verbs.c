@@ -5,6 +5,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stddef.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -13,7 +14,8 @@
 #include "spawner/cull.h"
 #include "spawner/spawner.h"
 
-#define APARTS_MAX 16
+#define APARTS_MAX      16
+#define LAYER_SEALS_MAX 4
 
 static const struct spawn_failure no_zygote = {
     .code = ERROR_NOT_FOUND, .layer = -1, .step = "no such zygote"};
@@ -23,6 +25,19 @@ static void answer_no_sandbox(struct spawner *s, const struct spawn_message *m)
     const struct spawn_failure failure = {
         .code = ERROR_NOT_FOUND, .layer = -1, .step = "no such sandbox"};
     answer_failure(s, m->serial, (enum spawn_verb)m->verb, &failure);
+}
+
+/* All of them or none: whoever lacks one has to ask for the rest as well. */
+static size_t offer_meters(const struct spawner *s, struct spawn_hello_reply *reply, int *fds)
+{
+    const struct meter m = cgroup_tree_meter(&s->host.cgroups);
+    for (size_t i = 0; i < SPAWN_METER_COUNT; i++) {
+        if (m.dirs[i] < 0)
+            return 0;
+        fds[i] = m.dirs[i];
+    }
+    memcpy(reply->meters, m.versions, sizeof(reply->meters));
+    return SPAWN_METER_COUNT;
 }
 
 static void op_hello(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
@@ -47,9 +62,11 @@ static void op_hello(struct spawner *s, const struct spawn_message *m, struct sa
         .uid_first = s->host.power.uid_first,
         .uid_count = s->host.power.uid_count,
     };
+    int fds[SPAWN_METER_COUNT];
+    size_t count = offer_meters(s, &reply.hello_reply, fds);
     s->phase = PHASE_READY;
     serve_on_hello(&s->serve);
-    answer_send(s, &reply, NULL, 0);
+    answer_send(s, &reply, fds, count);
 }
 
 static struct zygote *find_zygote(struct spawner *s, uint64_t id)
@@ -161,6 +178,42 @@ static void op_apart(struct spawner *s, const struct spawn_message *m, struct sa
     a->next = s->aparts;
     s->aparts = a;
     s->apart_count++;
+}
+
+static void op_seal_layer(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
+{
+    struct layer_seal *seal;
+    struct spawn_failure failure = {
+        .code = ERROR_LIMIT, .layer = -1, .step = "too many package layers at a time"};
+    if (s->layer_seal_count == LAYER_SEALS_MAX ||
+        layer_seal_start(&seal, &s->host.layers, sb, m->layer.digest, s->fds[0], &failure) < 0) {
+        answer_failure(s, m->serial, SPAWN_SEAL_LAYER, &failure);
+        return;
+    }
+    seal->serial = m->serial;
+    seal->next = s->layer_seals;
+    s->layer_seals = seal;
+    s->layer_seal_count++;
+}
+
+static void op_find_layer(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
+{
+    (void)sb;
+    struct error err;
+    struct package_layer *layer;
+    if (layer_store_take(&s->host.layers, m->layer.digest, &layer, &err) < 0) {
+        struct spawn_failure failure = {.code = err.code,
+                                        .sys_errno = err.sys_errno,
+                                        .layer = -1,
+                                        .step = "find package layer"};
+        answer_failure(s, m->serial, SPAWN_FIND_LAYER, &failure);
+        return;
+    }
+    struct spawn_message reply = answer_reply_to(m->serial, SPAWN_FIND_LAYER, 0);
+    memcpy(reply.layer_found.digest, m->layer.digest, sizeof(reply.layer_found.digest));
+    reply.layer_found.is_unwanted = layer_store_is_unwanted(layer);
+    layer_store_give(&s->host.layers, layer);
+    answer_send(s, &reply, NULL, 0);
 }
 
 static void op_stats(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
@@ -306,6 +359,29 @@ static void op_ping(struct spawner *s, const struct spawn_message *m, struct san
     answer_send(s, &reply, NULL, 0);
 }
 
+static void op_proxy(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
+{
+    struct spawn_failure failure;
+    struct spawn_message reply = answer_reply_to(m->serial, SPAWN_PROXY, 0);
+    scoped_fd int link = -1;
+    (void)sb;
+    if (proxy_start(&s->proxy, &s->starter, &link, &failure) < 0)
+        answer_failure(s, m->serial, SPAWN_PROXY, &failure);
+    else
+        answer_send(s, &reply, &link, 1);
+}
+
+static void op_egress(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
+{
+    struct spawn_failure failure;
+    struct spawn_message reply = answer_reply_to(m->serial, SPAWN_EGRESS, sb->id);
+    scoped_fd int door = -1;
+    if (sandbox_open_door(sb, &door, &failure) < 0)
+        answer_failure(s, m->serial, SPAWN_EGRESS, &failure);
+    else
+        answer_send(s, &reply, &door, 1);
+}
+
 struct spawn_op {
     unsigned phases;  /* in which the client may ask this */
     size_t body_size; /* behind it, every byte must be zero */
@@ -315,7 +391,7 @@ struct spawn_op {
 };
 
 /* Without the padding at its end, which must be zero too. */
-#define CREATE_BODY_BYTES (offsetof(struct spawn_create, zygote) + sizeof(uint64_t))
+#define CREATE_BODY_BYTES (offsetof(struct spawn_create, packages) + SPAWN_DIGEST_BYTES)
 
 static const struct spawn_op ops[SPAWN_VERB_COUNT] = {
     [SPAWN_HELLO] = {PHASE_NEW, sizeof(struct spawn_hello), false, 0, op_hello},
@@ -334,6 +410,11 @@ static const struct spawn_op ops[SPAWN_VERB_COUNT] = {
     [SPAWN_TAKE] = {PHASE_READY, 0, true, 0, op_take},
     [SPAWN_BROOD] = {PHASE_READY, sizeof(struct spawn_brood), false, 0, op_brood},
     [SPAWN_APART] = {PHASE_READY, 0, true, 0, op_apart},
+    [SPAWN_PROXY] = {PHASE_READY, 0, false, 0, op_proxy},
+    [SPAWN_EGRESS] = {PHASE_READY, 0, true, 0, op_egress},
+    [SPAWN_SEAL_LAYER] = {PHASE_READY, sizeof(struct spawn_layer), true, SPAWN_LAYER_FDS,
+                          op_seal_layer},
+    [SPAWN_FIND_LAYER] = {PHASE_READY, sizeof(struct spawn_layer), false, 0, op_find_layer},
 };
 
 static bool is_zero(const uint8_t *bytes, size_t len)

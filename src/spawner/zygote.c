@@ -234,6 +234,7 @@ int zygote_create(struct sandbox **out, struct zygote *z, struct host *host,
         sb = zygote_take_spare(z);
     else
         *unfit = zygote_take_spare(z);
+    const struct spawn_create before = z->last;
     z->last = (struct spawn_create){0};
     if (!sb && sandbox_prepare_warm(&sb, host, r, z->shell, z->process.report_fd, failure) < 0)
         return -1;
@@ -241,7 +242,8 @@ int zygote_create(struct sandbox **out, struct zygote *z, struct host *host,
         *unfit = sb;
         return -1;
     }
-    z->last = *r;
+    /* A spare with packages would hold their layer for nobody. */
+    z->last = sandbox_wants_packages(r) ? before : *r;
     sb->brood = z->is_brood ? z->id : 0;
     *out = sb;
     return 0;

@@ -106,7 +106,8 @@ static int connect_file(struct sqlite_db *db, const struct store_order *order, s
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
     if (code != SQLITE_OK)
         return sqlite_fault(db, code, err);
-    sqlite3_busy_timeout(db->handle, (int)(order->busy_ms ? order->busy_ms : BUSY_DEFAULT_MS));
+    db->busy_ms = (int)(order->busy_ms ? order->busy_ms : BUSY_DEFAULT_MS);
+    sqlite3_busy_timeout(db->handle, db->busy_ms);
     sqlite3_db_config(db->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     if (sqlite3_db_readonly(db->handle, "main") == 1)
         return sqlite_fault(db, SQLITE_READONLY, err);
@@ -118,6 +119,11 @@ static int connect_file(struct sqlite_db *db, const struct store_order *order, s
 
 static int set_durability(struct sqlite_db *db, const struct store_order *order, struct error *err)
 {
+    static const char *const pragmas[] = {[STORE_SYNC_NORMAL] = "PRAGMA synchronous = NORMAL",
+                                          [STORE_SYNC_FULL] = "PRAGMA synchronous = FULL",
+                                          [STORE_SYNC_NONE] = "PRAGMA synchronous = OFF"};
+    if (sqlite_do(db, pragmas[order->sync], err) < 0)
+        return -1;
     if (expect(db, "PRAGMA journal_mode = WAL", "wal", ERROR_UNAVAILABLE,
                "its file system cannot hold a write-ahead log", err) < 0)
         return -1;
@@ -125,10 +131,7 @@ static int set_durability(struct sqlite_db *db, const struct store_order *order,
     /* A log that had to grow, as on a full disk, gives its space back. */
     if (sqlite_do(db, "PRAGMA journal_size_limit = 67108864", err) < 0)
         return -1;
-    return sqlite_do(db,
-                     order->sync == STORE_SYNC_FULL ? "PRAGMA synchronous = FULL"
-                                                    : "PRAGMA synchronous = NORMAL",
-                     err);
+    return 0;
 }
 
 /* Every page of a small database; of a large one SQLite sees what it comes across. */
@@ -238,12 +241,15 @@ static int lost_transaction(struct error *err)
     return -1;
 }
 
-static int sqlite_begin(void *ctx, struct error *err)
+static int sqlite_begin(void *ctx, bool is_patient, struct error *err)
 {
     struct sqlite_db *db = ctx;
     if (check_place(db, err) < 0)
         return -1;
-    return step_fixed(db, begin_sql, err);
+    sqlite3_busy_timeout(db->handle, is_patient ? db->busy_ms : 0);
+    int result = step_fixed(db, begin_sql, err);
+    sqlite3_busy_timeout(db->handle, db->busy_ms);
+    return result;
 }
 
 static int sqlite_commit(void *ctx, struct error *err)
@@ -257,11 +263,43 @@ static int sqlite_commit(void *ctx, struct error *err)
     return -1;
 }
 
+static void sqlite_abandon(void *ctx)
+{
+    rollback(ctx);
+}
+
+static int sqlite_mark(void *ctx, uint64_t entry, struct error *err)
+{
+    struct sqlite_statement *st = sqlite_get(
+        ctx, "REPLACE INTO meta (key, value) VALUES ('ledger', CAST(:entry AS TEXT))", err);
+    if (!st)
+        return -1;
+    sqlite_bind_i64(st, ":entry", (int64_t)entry);
+    return sqlite_run(st, err) < 0 ? -1 : 0;
+}
+
+static int sqlite_get_mark(void *ctx, uint64_t *entry, struct error *err)
+{
+    struct sqlite_statement *st =
+        sqlite_get(ctx, "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'ledger'", err);
+    int found = st ? sqlite_next(st, err) : -1;
+    *entry = found > 0 ? (uint64_t)sqlite_i64(st, 0) : 0;
+    if (found > 0)
+        sqlite_end(st);
+    return found;
+}
+
+static bool sqlite_needs_rest(void *ctx)
+{
+    const struct sqlite_db *db = ctx;
+    return db->wal_pages >= CHECKPOINT_PAGES;
+}
+
 /* After the answers, since it syncs the disk. When it fails, the log stays as it is and grows. */
 static void sqlite_rest(void *ctx)
 {
     struct sqlite_db *db = ctx;
-    if (db->wal_pages >= CHECKPOINT_PAGES)
+    if (sqlite_needs_rest(db))
         sqlite3_wal_checkpoint_v2(db->handle, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
     db->wal_pages = 0; /* the next commit tells again */
 }
@@ -275,14 +313,22 @@ static sqlite_verb_fn *const verbs[STORE_VERB_COUNT] = {
     [STORE_VERB_LIST_SESSIONS] = sqlite_list_records,
     [STORE_VERB_GET_USAGE] = sqlite_get_usage,
     [STORE_VERB_ADD_EXECUTION] = sqlite_add_execution,
+    [STORE_VERB_KEEP_EXECUTION] = sqlite_add_execution,
     [STORE_VERB_CHANGE_EXECUTION] = sqlite_change_execution,
     [STORE_VERB_GET_EXECUTION] = sqlite_get_record,
     [STORE_VERB_LIST_EXECUTIONS] = sqlite_list_records,
     [STORE_VERB_PUT_ARTIFACT] = sqlite_put_artifact,
     [STORE_VERB_LIST_ARTIFACTS] = sqlite_list_artifacts,
+    [STORE_VERB_LIST_STALE] = sqlite_list_stale,
+    [STORE_VERB_GET_KEPT] = sqlite_get_kept,
     [STORE_VERB_PUT_CHECKPOINT] = sqlite_put_checkpoint,
     [STORE_VERB_REMOVE_CHECKPOINT] = sqlite_remove_checkpoint,
     [STORE_VERB_LIST_CHECKPOINTS] = sqlite_list_records,
+    [STORE_VERB_PUT_WORKSPACE] = sqlite_put_workspace,
+    [STORE_VERB_REMOVE_WORKSPACE] = sqlite_remove_workspace,
+    [STORE_VERB_GET_WORKSPACE] = sqlite_get_record,
+    [STORE_VERB_LIST_WORKSPACES] = sqlite_list_records,
+    [STORE_VERB_LIST_STALE_SAVES] = sqlite_list_stale_workspaces,
     [STORE_VERB_ADD_TEMPLATE] = sqlite_add_template,
     [STORE_VERB_SEED_TEMPLATE] = sqlite_seed_template,
     [STORE_VERB_CHANGE_TEMPLATE] = sqlite_change_template,
@@ -340,5 +386,9 @@ const struct store_ops sqlite_ops = {
     .begin = sqlite_begin,
     .commit = sqlite_commit,
     .run = sqlite_run_verb,
+    .abandon = sqlite_abandon,
+    .mark = sqlite_mark,
+    .get_mark = sqlite_get_mark,
+    .needs_rest = sqlite_needs_rest,
     .rest = sqlite_rest,
 };

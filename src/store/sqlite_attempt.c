@@ -21,7 +21,8 @@ static const char end_sql[] =
     " AND node = :node AND epoch = :epoch";
 static const char drop_sql[] =
     "DELETE FROM attempts WHERE owner = :owner AND route = :route AND key = :key"
-    " AND state = 'under_way' AND node = :node AND epoch = :epoch";
+    " AND state = 'under_way' AND node = :node AND epoch = :epoch"
+    " AND resource = ifnull(:resource, resource)";
 
 static int add_attempt(struct sqlite_db *db, const struct store_attempt *wanted,
                        struct store_rows *rows, struct error *err)
@@ -127,10 +128,12 @@ int sqlite_beat_node(struct sqlite_db *db, const void *argument, struct store_ro
 /* --- retention ------------------------------------------------------------------------------- */
 
 /* In this order: a session whose executions are all gone can go. What belongs to them, artifacts,
- * checkpoints, metadata, goes with them. */
+ * checkpoints, metadata, goes with them; the bytes of artifacts have to be gone before, since
+ * nobody could find them afterwards. */
 static const char *const retain_sql[] = {
-    "DELETE FROM executions WHERE id IN (SELECT id FROM executions WHERE ended_ns > 0"
-    " AND ended_ns < :before_ns ORDER BY ended_ns LIMIT :limit) RETURNING 'execution', id",
+    "DELETE FROM executions WHERE id IN (SELECT id FROM executions e WHERE ended_ns > 0"
+    " AND ended_ns < :before_ns AND NOT EXISTS (SELECT 1 FROM artifacts WHERE execution_id = e.id"
+    " AND place IS NOT NULL) ORDER BY ended_ns LIMIT :limit) RETURNING 'execution', id",
     "DELETE FROM sessions WHERE id IN (SELECT id FROM sessions s WHERE ended_ns > 0"
     " AND ended_ns < :before_ns AND NOT EXISTS (SELECT 1 FROM executions WHERE session_id = s.id)"
     " ORDER BY ended_ns LIMIT :limit) RETURNING 'session', id",

@@ -27,7 +27,7 @@ struct fault {
 };
 
 static const struct fault faults[] = {
-    {SQLITE_FULL, ERROR_UNAVAILABLE, 5000, "the disk of the database is full",
+    {SQLITE_FULL, ERROR_NO_SPACE, 5000, "the disk of the database is full",
      "free space where the data directory is; the store goes on by itself"},
     {SQLITE_BUSY, ERROR_UNAVAILABLE, 1000, "the database is locked by another program",
      "end the program that holds it, such as a database shell with an open transaction"},
@@ -53,12 +53,27 @@ static const struct fault faults[] = {
     {SQLITE_CONSTRAINT, ERROR_CONFLICT, 0, "it is there already", ""},
 };
 
-/* Some calls report a full disk as one that does not work. */
+/* What the system said about the last write to the log; its errno may be overwritten by then. */
+static int log_errno(struct sqlite_db *db)
+{
+    sqlite3_file *file = NULL;
+    int cause = 0;
+    sqlite3_file_control(db->handle, NULL, SQLITE_FCNTL_JOURNAL_POINTER, &file);
+    if (file && file->pMethods)
+        file->pMethods->xFileControl(file, SQLITE_FCNTL_LAST_ERRNO, &cause);
+    return cause;
+}
+
+/* Some calls report a disk that is full, or read-only, as one that does not work. */
 static int true_code(struct sqlite_db *db, int code)
 {
     int cause = db->handle ? sqlite3_system_errno(db->handle) : 0;
-    bool is_full = (code & 0xff) == SQLITE_IOERR && (cause == ENOSPC || cause == EDQUOT);
-    return is_full ? SQLITE_FULL : code;
+    if ((code & 0xff) != SQLITE_IOERR)
+        return code;
+    if (code == SQLITE_IOERR_WRITE && db->handle)
+        cause = log_errno(db);
+    bool is_full = cause == ENOSPC || cause == EDQUOT;
+    return is_full ? SQLITE_FULL : cause == EROFS ? SQLITE_READONLY : code;
 }
 
 int sqlite_fault(struct sqlite_db *db, int code, struct error *err)

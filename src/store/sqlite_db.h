@@ -17,6 +17,7 @@ struct sqlite_statement; /* belongs to its connection */
 struct sqlite_db {
     sqlite3 *handle;
     int lock_fd;   /* of the writing connection; -1: none */
+    int busy_ms;   /* how long to wait for another program's lock */
     int wal_pages; /* in the log, when the last commit was made */
     uint64_t turn;
     struct sqlite_statement *statements[SQLITE_STATEMENTS_MAX];

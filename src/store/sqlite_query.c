@@ -76,7 +76,8 @@ enum get_bits { GET_BY_NAME = 1 << 0, GET_OWNED = 1 << 1, GET_LIVE = 1 << 2 };
 
 static unsigned get_mask(const struct store_type *type, const struct store_name *name)
 {
-    bool has_owner = type == &store_type_session || type == &store_type_execution;
+    bool has_owner = type == &store_type_session || type == &store_type_execution ||
+                     type == &store_type_workspace;
     unsigned mask = MASK_GET;
     BUG_ON(!name->id && !name->name);
     if (!name->id)
@@ -171,6 +172,8 @@ static const struct list_kind list_kinds[] = {
      offsetof(struct store_key, created_ns), NULL},
     {&store_type_checkpoint, BY_SESSION | BY_CURSOR, "created_ns DESC, id DESC",
      offsetof(struct store_checkpoint, id), offsetof(struct store_checkpoint, created_ns), NULL},
+    {&store_type_workspace, BY_OWNER | BY_CURSOR, "created_ns DESC, id DESC",
+     offsetof(struct store_workspace, id), offsetof(struct store_workspace, created_ns), NULL},
     {&store_type_node, 0, "id", 0, 0, NULL},
 };
 

@@ -117,7 +117,22 @@ static const char first_step[] =
     ") STRICT;";
 /* clang-format on */
 
-const char *const sqlite_steps[] = {first_step};
+/* Looks for artifacts that have bytes, among many that have none any more. */
+static const char second_step[] =
+    "CREATE INDEX artifacts_kept ON artifacts (execution_id, size) WHERE place IS NOT NULL;";
+
+/* A save that was cut off leaves a row, so that what it has written can be found and removed. */
+static const char third_step[] =
+    "CREATE TABLE workspaces ("
+    " id TEXT NOT NULL PRIMARY KEY, owner TEXT NOT NULL, bytes INTEGER NOT NULL,"
+    " chunks INTEGER NOT NULL, created_ns INTEGER NOT NULL CHECK (created_ns >= 0),"
+    " saved_ns INTEGER NOT NULL CHECK (saved_ns >= 0)"
+    ") STRICT;"
+    "CREATE INDEX workspaces_by_time ON workspaces (created_ns, id);"
+    "CREATE INDEX workspaces_by_owner ON workspaces (owner, created_ns, id);"
+    "CREATE VIEW saved_workspaces AS SELECT * FROM workspaces WHERE saved_ns > 0;";
+
+const char *const sqlite_steps[] = {first_step, second_step, third_step};
 const size_t sqlite_step_count = ARRAY_LEN(sqlite_steps);
 
 static int read_number(struct sqlite_db *db, const char *sql, int64_t *out, struct error *err)

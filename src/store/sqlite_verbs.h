@@ -14,7 +14,11 @@ sqlite_verb_fn sqlite_add_session, sqlite_change_session, sqlite_get_usage;
 
 /* sqlite_execution.c */
 sqlite_verb_fn sqlite_add_execution, sqlite_change_execution, sqlite_put_artifact,
-    sqlite_list_artifacts, sqlite_put_checkpoint, sqlite_remove_checkpoint;
+    sqlite_list_artifacts, sqlite_list_stale, sqlite_get_kept, sqlite_put_checkpoint,
+    sqlite_remove_checkpoint;
+
+/* sqlite_workspace.c */
+sqlite_verb_fn sqlite_put_workspace, sqlite_remove_workspace, sqlite_list_stale_workspaces;
 
 /* sqlite_template.c: what operators set up */
 sqlite_verb_fn sqlite_add_template, sqlite_seed_template, sqlite_change_template,

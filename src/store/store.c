@@ -1,256 +1,38 @@
-/* store.c - queues calls to two threads, groups writes into commits, answers on the loop
+/* store.c - queues calls to two threads, and answers on the loop
  *
- * The loop's thread copies an argument into a call and appends it to a lane. The lane's thread
- * takes all that wait: on the writing lane they become one transaction, so that the price of a
- * commit is shared by those who arrived while the last one was paid. When a group fails as a whole,
- * each of its calls is tried alone, so that nobody fails for a neighbour. Answered calls go to
- * `done`, and an eventfd wakes the loop. The mutex guards the lists and the figures, and nothing
- * else. */
+ * The loop's thread copies an argument into a call and appends it to a lane, whose thread takes it
+ * from there. Answered calls go to `done`, and an eventfd wakes the loop. The mutex guards the
+ * lists and the figures, and nothing else.
+ *
+ * To hand a call over and back costs two wake-ups, which is more than a small commit takes. So at
+ * the end of a turn the loop's thread commits what is little itself, while the writing lane is
+ * idle: it borrows the lane's connection, never waits for a lock, and leaves it alone for a while
+ * after a commit that was slow. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/store.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
-#include "store/store_ops.h"
+#include "store/store_inside.h"
 
-#define GROUP_MAX       512        /* calls in one transaction */
-#define GROUP_MAX_BYTES (16 * MIB) /* of their arguments */
-#define FULL_RETRY_MS   1000
+#define FULL_RETRY_MS 1000
 
-struct verb {
-    enum store_lane lane;
-    const struct store_type *argument, *records;
-};
+/* What the loop's thread may commit itself, and after which time it leaves that to the lane. */
+#define HERE_MAX       8
+#define HERE_MAX_BYTES (64 * KIB)
+#define HERE_SLOW_NS   (3 * 1000000ll)
+#define HERE_REST_NS   (1000000000ll) /* a slow disk holds the loop once in that time */
 
-static const struct verb verbs[STORE_VERB_COUNT] = {
+const struct store_verb_info store_verbs[STORE_VERB_COUNT] = {
 #define X(verb, lane, argument, records)                                                           \
     [STORE_VERB_##verb] = {STORE_LANE_##lane, &store_type_##argument, &store_type_##records},
     STORE_VERBS(X)
 #undef X
 };
-
-struct call {
-    struct call *next;
-    enum store_verb verb;
-    store_fn fn;
-    void *ctx;
-    void *argument; /* owned */
-    size_t bytes;
-    struct store_rows rows;
-    bool has_failed;
-    struct error err;
-};
-
-struct call_list {
-    struct call *first, *last;
-};
-
-struct lane {
-    struct store *store;
-    void *db;
-    bool has_thread;
-    pthread_t thread;
-    pthread_cond_t wake;
-    struct call_list queue;
-};
-
-struct store {
-    const struct store_ops *ops;
-    struct loop_watch *watch;
-    int event_fd;
-    pthread_mutex_t lock; /* of all below */
-    bool is_closing;
-    size_t queued_bytes;
-    struct lane lanes[STORE_LANES];
-    struct call_list done;
-    struct store_info info;
-};
-
-static void list_add(struct call_list *list, struct call *call)
-{
-    call->next = NULL;
-    if (list->last)
-        list->last->next = call;
-    else
-        list->first = call;
-    list->last = call;
-}
-
-static struct call *list_take(struct call_list *list)
-{
-    struct call *call = list->first;
-    if (call) {
-        list->first = call->next;
-        if (!list->first)
-            list->last = NULL;
-    }
-    return call;
-}
-
-static void call_free(struct call *call)
-{
-    store_record_free(verbs[call->verb].argument, call->argument);
-    store_rows_clear(&call->rows);
-    free(call);
-}
-
-static void wake_loop(struct store *s)
-{
-    uint64_t one = 1;
-    /* It cannot fail: the counter is emptied long before 2^64. */
-    BUG_ON(write(s->event_fd, &one, sizeof(one)) != sizeof(one));
-}
-
-/* --- on the lanes' threads ------------------------------------------------------------------- */
-
-static void call_fail(struct call *call, const struct error *err)
-{
-    store_rows_clear(&call->rows);
-    call->has_failed = true;
-    call->err = *err;
-}
-
-static void call_run(struct lane *lane, struct call *call)
-{
-    struct error err = {0};
-    call->has_failed = false;
-    store_rows_clear(&call->rows);
-    if (lane->store->ops->run(lane->db, call->verb, call->argument, &call->rows, &err) < 0)
-        call_fail(call, &err);
-}
-
-struct outcome {
-    uint64_t commits, written, failed;
-    bool is_failing;
-    struct error err;
-};
-
-static void note_failure(struct outcome *outcome, const struct error *err)
-{
-    outcome->is_failing = true;
-    outcome->err = *err;
-}
-
-/* Runs the calls from `first` up to `end` in one transaction; -1: none of it happened. */
-static int run_group(struct lane *lane, struct call *first, struct call *end,
-                     struct outcome *outcome, struct error *err)
-{
-    const struct store_ops *ops = lane->store->ops;
-    uint64_t written = 0;
-    for (struct call *call = first; call != end; call = call->next) {
-        call_run(lane, call);
-        written += !call->has_failed;
-    }
-    if (ops->commit(lane->db, err) < 0) {
-        note_failure(outcome, err);
-        return -1;
-    }
-    outcome->commits++;
-    outcome->written += written;
-    outcome->is_failing = false;
-    return 0;
-}
-
-/* A lane that cannot even begin has nothing to hope for: all the rest fail with the one reason. */
-static bool begin_or_fail(struct lane *lane, struct call *first, struct outcome *outcome)
-{
-    struct error err = {0};
-    if (lane->store->ops->begin(lane->db, &err) == 0)
-        return true;
-    note_failure(outcome, &err);
-    for (struct call *call = first; call; call = call->next)
-        call_fail(call, &err);
-    return false;
-}
-
-/* Its own error says more than that the commit failed. */
-static void run_one(struct lane *lane, struct call *call, struct outcome *outcome)
-{
-    struct error err = {0};
-    if (run_group(lane, call, call->next, outcome, &err) < 0 && !call->has_failed)
-        call_fail(call, &err);
-}
-
-static void run_writes(struct lane *lane, struct call *first, struct outcome *outcome)
-{
-    struct error err = {0};
-    if (!begin_or_fail(lane, first, outcome))
-        return;
-    if (!first->next) {
-        run_one(lane, first, outcome);
-        return;
-    }
-    if (run_group(lane, first, NULL, outcome, &err) == 0)
-        return;
-    for (struct call *call = first; call && begin_or_fail(lane, call, outcome); call = call->next)
-        run_one(lane, call, outcome);
-}
-
-/* Called with the lock held. */
-static void publish(struct store *s, struct call_list *group, const struct outcome *outcome)
-{
-    struct call *call;
-    while ((call = list_take(group))) {
-        s->info.failed += call->has_failed && call->err.code == ERROR_UNAVAILABLE;
-        s->queued_bytes -= call->bytes;
-        list_add(&s->done, call);
-    }
-    s->info.commits += outcome->commits;
-    s->info.written += outcome->written;
-}
-
-static void run_lane(struct lane *lane, struct call_list *group, bool is_writer)
-{
-    struct store *s = lane->store;
-    struct outcome outcome = {0};
-    if (is_writer)
-        run_writes(lane, group->first, &outcome);
-    else
-        call_run(lane, group->first);
-
-    pthread_mutex_lock(&s->lock);
-    publish(s, group, &outcome);
-    if (is_writer) {
-        s->info.is_failing = outcome.is_failing;
-        memcpy(s->info.why, outcome.err.msg, sizeof(s->info.why));
-    }
-    pthread_mutex_unlock(&s->lock);
-    wake_loop(s);
-}
-
-/* Takes what becomes one group; empty only when the lane is to end. */
-static void take_group(struct lane *lane, struct call_list *group, size_t max)
-{
-    struct store *s = lane->store;
-    size_t bytes = 0;
-    pthread_mutex_lock(&s->lock);
-    while (!lane->queue.first && !s->is_closing)
-        pthread_cond_wait(&lane->wake, &s->lock);
-    for (size_t i = 0; i < max && lane->queue.first && bytes < GROUP_MAX_BYTES; i++) {
-        bytes += lane->queue.first->bytes;
-        list_add(group, list_take(&lane->queue));
-    }
-    pthread_mutex_unlock(&s->lock);
-}
-
-static void *lane_main(void *arg)
-{
-    struct lane *lane = arg;
-    bool is_writer = lane == &lane->store->lanes[STORE_LANE_WRITE];
-    for (;;) {
-        struct call_list group = {0};
-        take_group(lane, &group, is_writer ? GROUP_MAX : 1);
-        if (!group.first)
-            return NULL;
-        run_lane(lane, &group, is_writer);
-        if (is_writer)
-            lane->store->ops->rest(lane->db);
-    }
-}
 
 /* --- on the loop's thread -------------------------------------------------------------------- */
 
@@ -279,7 +61,7 @@ static void answer_done(struct store *s)
         if (!done.first)
             return;
         struct call *call;
-        while ((call = list_take(&done)))
+        while ((call = call_list_take(&done)))
             call_answer(call);
     }
 }
@@ -292,6 +74,90 @@ static void on_wake(void *ctx, unsigned events)
     if (read(s->event_fd, &count, sizeof(count)) < 0)
         return; /* EAGAIN: answered already */
     answer_done(s);
+}
+
+/* Called with the lock held. */
+static bool is_little(const struct call_list *queue)
+{
+    size_t count = 0, bytes = 0;
+    for (const struct call *call = queue->first; call; call = call->next) {
+        bytes += call->bytes;
+        if (++count > HERE_MAX || bytes > HERE_MAX_BYTES)
+            return false;
+    }
+    return count > 0;
+}
+
+/* Takes all that waits for the writing lane, with its connection, if it may be committed here. */
+static bool take_here(struct store *s, struct call_list *group)
+{
+    struct lane *lane = &s->lanes[STORE_LANE_WRITE];
+    bool may = !s->is_synced && clock_now_ns() >= s->lane_until_ns;
+    pthread_mutex_lock(&s->lock);
+    may = may && !lane->is_busy && !lane->is_due && is_little(&lane->queue);
+    if (may) {
+        lane->is_busy = true;
+        *group = lane->queue;
+        lane->queue = (struct call_list){0};
+    }
+    pthread_mutex_unlock(&s->lock);
+    return may;
+}
+
+/* As it was, for the lane, which has the patience. */
+static void put_back(struct store *s, const struct call_list *group)
+{
+    struct lane *lane = &s->lanes[STORE_LANE_WRITE];
+    pthread_mutex_lock(&s->lock);
+    lane->queue = *group; /* only this thread adds to it */
+    lane->is_busy = false;
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* False: the lane has to do it. */
+static bool write_here(struct store *s)
+{
+    struct lane *lane = &s->lanes[STORE_LANE_WRITE];
+    struct call_list group;
+    struct outcome outcome = {0};
+    struct error err;
+    if (!take_here(s, &group))
+        return false;
+    if (s->ops->begin(lane->db, false, &err) < 0) {
+        put_back(s, &group);
+        return false;
+    }
+    int64_t start_ns = clock_now_ns();
+    lane_run_begun(lane, group.first, &outcome);
+    int64_t end_ns = clock_now_ns();
+    if (end_ns - start_ns > HERE_SLOW_NS)
+        s->lane_until_ns = end_ns + HERE_REST_NS;
+    pthread_mutex_lock(&s->lock);
+    lane_publish_written(s, &group, &outcome);
+    lane->is_tired = s->ops->needs_rest(lane->db);
+    lane->is_busy = false;
+    pthread_mutex_unlock(&s->lock);
+    return true;
+}
+
+/* Called with the lock held. */
+static void wake_lane(struct lane *lane)
+{
+    if (lane->queue.first || lane->is_tired || lane->is_due)
+        pthread_cond_signal(&lane->wake);
+}
+
+static void on_turn(void *ctx)
+{
+    struct store *s = ctx;
+    do
+        answer_done(s);
+    while (lag_write(s) || write_here(s));
+    lag_set_timer(s);
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < STORE_LANES; i++)
+        wake_lane(&s->lanes[i]);
+    pthread_mutex_unlock(&s->lock);
 }
 
 /* Called with the lock held. */
@@ -310,24 +176,25 @@ static bool is_refused(const struct store *s, const struct call *call, struct er
 
 static void enqueue(struct store *s, struct call *call)
 {
-    struct lane *lane = &s->lanes[verbs[call->verb].lane];
+    struct lane *lane = &s->lanes[store_verbs[call->verb].lane];
     struct error err = {0};
     pthread_mutex_lock(&s->lock);
+    if (lag_is_awaited(s, call)) {
+        lane = &s->lanes[STORE_LANE_WRITE];
+        lane->is_due = true;
+    }
     if (!call->has_failed && is_refused(s, call, &err))
         call_fail(call, &err);
     s->info.queued++;
-    bool is_done = call->has_failed; /* else the call is the lane's from here on */
-    if (is_done) {
-        s->info.failed += call->err.code == ERROR_UNAVAILABLE;
-        list_add(&s->done, call);
+    if (call->has_failed) {
+        s->info.failed += error_passes(&call->err);
+        call_list_add(&s->done, call);
     } else {
         s->queued_bytes += call->bytes;
-        list_add(&lane->queue, call);
-        pthread_cond_signal(&lane->wake);
+        if (!lag_takes(s, call))
+            call_list_add(&lane->queue, call);
     }
     pthread_mutex_unlock(&s->lock);
-    if (is_done)
-        wake_loop(s);
 }
 
 static void submit(struct store *s, enum store_verb verb, const void *argument, store_fn fn,
@@ -338,29 +205,14 @@ static void submit(struct store *s, enum store_verb verb, const void *argument, 
     call->verb = verb;
     call->fn = fn;
     call->ctx = ctx;
-    call->rows.type = verbs[verb].records;
-    if (store_record_copy(&call->argument, &call->bytes, verbs[verb].argument, argument, &err) < 0)
+    call->rows.type = store_verbs[verb].records;
+    if (store_record_copy(&call->argument, &call->bytes, store_verbs[verb].argument, argument,
+                          &err) < 0)
         call_fail(call, &err);
     enqueue(s, call);
 }
 
 /* --- its life -------------------------------------------------------------------------------- */
-
-/* Signals are the loop's business: a lane takes none. */
-static int lane_begin(struct lane *lane, struct error *err)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int code = pthread_create(&lane->thread, NULL, lane_main, lane);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (code != 0) {
-        errno = code;
-        return error_sys(err, "start a thread for the store");
-    }
-    lane->has_thread = true;
-    return 0;
-}
 
 static int open_lanes(struct store *s, const struct store_order *order, struct error *err)
 {
@@ -368,6 +220,8 @@ static int open_lanes(struct store *s, const struct store_order *order, struct e
         if (s->ops->open(&s->lanes[i].db, order, (enum store_lane)i, err) < 0)
             return -1;
     }
+    if (lag_open(s, order, err) < 0)
+        return -1;
     for (size_t i = 0; i < STORE_LANES; i++) {
         if (lane_begin(&s->lanes[i], err) < 0)
             return -1;
@@ -380,6 +234,7 @@ int store_open(struct store **out, struct loop *loop, const struct store_ops *op
 {
     scoped(store) struct store *s = xcalloc(1, sizeof(*s));
     s->ops = ops;
+    s->loop = loop;
     s->event_fd = -1;
     pthread_mutex_init(&s->lock, NULL);
     for (size_t i = 0; i < STORE_LANES; i++) {
@@ -392,6 +247,8 @@ int store_open(struct store **out, struct loop *loop, const struct store_ops *op
     if (loop_watch_new(&s->watch, loop, s->event_fd, LOOP_READ, on_wake, s, err) < 0 ||
         open_lanes(s, order, err) < 0)
         return -1;
+    s->is_synced = order->sync == STORE_SYNC_FULL;
+    s->turn = loop_turn_new(loop, on_turn, s);
     *out = take_ptr(&s);
     return 0;
 }
@@ -399,7 +256,7 @@ int store_open(struct store **out, struct loop *loop, const struct store_ops *op
 static void end_lanes(struct store *s)
 {
     pthread_mutex_lock(&s->lock);
-    s->is_closing = true;
+    s->lanes[STORE_LANE_WRITE].is_due = s->lag.count > 0;
     for (size_t i = 0; i < STORE_LANES; i++)
         pthread_cond_signal(&s->lanes[i].wake);
     pthread_mutex_unlock(&s->lock);
@@ -413,6 +270,10 @@ void store_free(struct store *s)
 {
     if (!s)
         return;
+    pthread_mutex_lock(&s->lock);
+    s->is_closing = true;
+    pthread_mutex_unlock(&s->lock);
+    lag_write(s);
     end_lanes(s);
     answer_done(s);
     for (size_t i = STORE_LANES; i-- > 0;) {
@@ -420,8 +281,10 @@ void store_free(struct store *s)
             s->ops->close(s->lanes[i].db);
         pthread_cond_destroy(&s->lanes[i].wake);
     }
+    lag_release(s);
     pthread_mutex_destroy(&s->lock);
     loop_watch_free(s->watch);
+    loop_turn_free(s->turn);
     if (s->event_fd >= 0)
         close(s->event_fd);
     free(s);
@@ -448,14 +311,22 @@ CALL(store_get_session, GET_SESSION, const struct store_name *name, name)
 CALL(store_list_sessions, LIST_SESSIONS, const struct store_filter *filter, filter)
 CALL(store_get_usage, GET_USAGE, const struct store_name *name, name)
 CALL(store_add_execution, ADD_EXECUTION, const struct store_execution *execution, execution)
+CALL(store_keep_execution, KEEP_EXECUTION, const struct store_execution *execution, execution)
 CALL(store_change_execution, CHANGE_EXECUTION, const struct store_execution_change *change, change)
 CALL(store_get_execution, GET_EXECUTION, const struct store_name *name, name)
 CALL(store_list_executions, LIST_EXECUTIONS, const struct store_filter *filter, filter)
 CALL(store_put_artifact, PUT_ARTIFACT, const struct store_artifact *artifact, artifact)
 CALL(store_list_artifacts, LIST_ARTIFACTS, const struct store_name *execution, execution)
+CALL(store_list_stale_artifacts, LIST_STALE, const struct store_stale *stale, stale)
+CALL(store_get_kept, GET_KEPT, const struct store_name *name, name)
 CALL(store_put_checkpoint, PUT_CHECKPOINT, const struct store_checkpoint *checkpoint, checkpoint)
 CALL(store_remove_checkpoint, REMOVE_CHECKPOINT, const struct store_name *name, name)
 CALL(store_list_checkpoints, LIST_CHECKPOINTS, const struct store_filter *filter, filter)
+CALL(store_put_workspace, PUT_WORKSPACE, const struct store_workspace *workspace, workspace)
+CALL(store_remove_workspace, REMOVE_WORKSPACE, const struct store_name *name, name)
+CALL(store_get_workspace, GET_WORKSPACE, const struct store_name *name, name)
+CALL(store_list_workspaces, LIST_WORKSPACES, const struct store_filter *filter, filter)
+CALL(store_list_stale_workspaces, LIST_STALE_SAVES, const struct store_stale *stale, stale)
 CALL(store_add_template, ADD_TEMPLATE, const struct store_template *template, template)
 CALL(store_seed_template, SEED_TEMPLATE, const struct store_template *template, template)
 CALL(store_change_template, CHANGE_TEMPLATE, const struct store_template *template, template)

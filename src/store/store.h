@@ -1,13 +1,15 @@
 /* store.h - sessions, executions, templates, keys at rest: asynchronous calls on any back end
  *
  * A call copies its argument and returns; its callback comes later on the loop's thread, exactly
- * once, and never from inside the call. A write is answered when it is committed: what was told is
- * still there after kill -9 (and after a power cut with STORE_SYNC_FULL). Writes take effect in the
+ * once, and never from inside the call. A write is answered when it is committed, or, the end of an
+ * execution, when it is in the ledger beside the database: what was told is still there after kill
+ * -9 (and after a power cut with STORE_SYNC_FULL). Writes take effect in the
  * order of their calls; many of them share one commit. A read sees every write that was answered.
  *
- * A write that failed has left nothing. ERROR_UNAVAILABLE is the only exception: the disk is full
- * or broken or somebody else holds the database, and it is not known whether the write will be
- * found after a crash; it may be tried again, and the store works again once the cause is gone.
+ * A write that failed has left nothing. What error_passes() is the only exception: the disk is full
+ * (ERROR_NO_SPACE) or broken or somebody else holds the database, and it is not known whether the
+ * write will be found after a crash; it may be tried again, and the store works again once the
+ * cause is gone.
  *
  * Threads: everything here is called on the loop's thread. The store has two threads of its own,
  * begun by store_open(): restrictions that hold for one thread only are to be in place before. */
@@ -31,6 +33,7 @@ struct store_ops;
 enum store_sync {
     STORE_SYNC_NORMAL, /* survives the end of any process */
     STORE_SYNC_FULL,   /* and that of the power supply */
+    STORE_SYNC_NONE,   /* as NORMAL, but the disk is never waited for: nobody needs it later */
 };
 
 struct store_order {
@@ -62,6 +65,7 @@ struct store_answer {
         const struct store_attempt *attempts;
         const struct store_artifact *artifacts;
         const struct store_checkpoint *checkpoints;
+        const struct store_workspace *workspaces;
         const struct store_node *nodes;
         const struct store_amounts *usage;
         const struct store_removed *removed;
@@ -77,8 +81,9 @@ typedef void (*store_fn)(void *ctx, const struct store_answer *answer);
 struct store_info {
     uint64_t queued;  /* calls that wait or are under way */
     uint64_t commits; /* transactions that were committed */
-    uint64_t written; /* writes in them; over `commits` it is the size of a group */
-    uint64_t failed;  /* calls that ended as ERROR_UNAVAILABLE */
+    uint64_t written; /* writes that were told; over `commits` it is the size of a group */
+    uint64_t failed;  /* calls that ended by an error that passes */
+    uint64_t dropped; /* ends of executions that were kept, then refused: a defect of ours */
     bool is_failing;  /* the last transaction could not be committed... */
     char why[512];    /* ...because of this */
 };
@@ -100,7 +105,7 @@ struct store_name {
  * be left so in lists of records that do not have it. A page continues where the last one ended,
  * whatever was added or removed meanwhile. */
 struct store_filter {
-    const char *owner;       /* sessions, executions */
+    const char *owner;       /* sessions, executions, workspaces */
     const char *session_id;  /* executions, checkpoints */
     const char *template_id; /* sessions */
     const char *node;        /* sessions, executions */
@@ -137,6 +142,7 @@ struct store_execution_change {
     uint64_t new_epoch;
     int64_t started_ns, ended_ns, heartbeat_ns;
     const char *doc;
+    struct store_list artifacts; /* of struct store_artifact: what it left */
 };
 
 struct store_key_change {
@@ -171,6 +177,10 @@ void store_get_usage(struct store *store, const struct store_name *name, store_f
 /* Queued, running, or whole at its end. Its session must exist (else ERROR_NOT_FOUND). */
 void store_add_execution(struct store *store, const struct store_execution *execution, store_fn fn,
                          void *ctx);
+/* One that has ended and was never added, whole; its id is new and its session exists. The answer
+ * comes sooner than that of others: when it is safe, though not in the database yet. */
+void store_keep_execution(struct store *store, const struct store_execution *execution, store_fn fn,
+                          void *ctx);
 void store_change_execution(struct store *store, const struct store_execution_change *change,
                             store_fn fn, void *ctx);
 void store_get_execution(struct store *store, const struct store_name *name, store_fn fn,
@@ -178,11 +188,18 @@ void store_get_execution(struct store *store, const struct store_name *name, sto
 void store_list_executions(struct store *store, const struct store_filter *filter, store_fn fn,
                            void *ctx);
 
-/* A second one of the same path replaces the first. The list has all of an execution (id). */
+/* What an execution leaves is written with its end; this is for what is learnt of it later. A
+ * second one of the same path replaces the first. The list has all of an execution (id). */
 void store_put_artifact(struct store *store, const struct store_artifact *artifact, store_fn fn,
                         void *ctx);
 void store_list_artifacts(struct store *store, const struct store_name *execution, store_fn fn,
                           void *ctx);
+/* Those whose bytes may go: they have a place, and keep it until they are put without one. */
+void store_list_stale_artifacts(struct store *store, const struct store_stale *stale, store_fn fn,
+                                void *ctx);
+/* What all that have a place take together, whoever's they are: the usage in the answer has their
+ * bytes as disk_bytes. The name is empty. */
+void store_get_kept(struct store *store, const struct store_name *name, store_fn fn, void *ctx);
 
 /* The same id again replaces it. */
 void store_put_checkpoint(struct store *store, const struct store_checkpoint *checkpoint,
@@ -191,6 +208,22 @@ void store_remove_checkpoint(struct store *store, const struct store_name *name,
                              void *ctx);
 void store_list_checkpoints(struct store *store, const struct store_filter *filter, store_fn fn,
                             void *ctx);
+
+/* --- saved workspaces ------------------------------------------------------------------------ */
+
+/* Without `saved_ns` a save begins, and what is there of an earlier one stays; with it, it is
+ * whole. Those that never were are in no answer but that of the stale ones. Removing one that is
+ * not there is no error. */
+void store_put_workspace(struct store *store, const struct store_workspace *workspace, store_fn fn,
+                         void *ctx);
+void store_remove_workspace(struct store *store, const struct store_name *name, store_fn fn,
+                            void *ctx);
+void store_get_workspace(struct store *store, const struct store_name *name, store_fn fn,
+                         void *ctx);
+void store_list_workspaces(struct store *store, const struct store_filter *filter, store_fn fn,
+                           void *ctx);
+void store_list_stale_workspaces(struct store *store, const struct store_stale *stale, store_fn fn,
+                                 void *ctx);
 
 /* --- templates and keys ---------------------------------------------------------------------- */
 
@@ -225,7 +258,7 @@ void store_list_keys(struct store *store, const struct store_filter *filter, sto
  *                                was passed, an older epoch of this node began it and died: look
  *                                whether the resource was made
  *   else under way               somebody else works on it
- *   done                         the response of the first
+ *   done                         the response of the first; NULL: it was not kept
  * Another hash is ERROR_CONFLICT. What expired before created_ns of the new one never was. */
 void store_begin_attempt(struct store *store, const struct store_attempt *attempt, store_fn fn,
                          void *ctx);
@@ -246,6 +279,7 @@ void store_list_nodes(struct store *store, const struct store_filter *filter, st
                       void *ctx);
 
 /* One bounded step; the answer has what was removed, of sessions and executions. To be called
- * again while it is not empty. A session stays as long as it has executions. */
+ * again while it is not empty. A session stays as long as it has executions, and an execution as
+ * long as the bytes of an artifact of its are at rest. */
 void store_retain(struct store *store, const struct store_retention *retention, store_fn fn,
                   void *ctx);

@@ -21,9 +21,11 @@
 #define STATE(s, member, words) FIELD(s, member, member, STATE, 0, words)
 #define INNER(s, column, member) FIELD(s, column, member, U64, 0, NULL) /* of a struct inside */
 
-#define TYPE(id, word, in_table, ...)                                                              \
+#define TYPE(id, word, in_table, ...) TYPE_WITH(id, word, in_table, NULL, 0, __VA_ARGS__)
+#define TYPE_WITH(id, word, in_table, of, at, ...)                                                 \
     const struct store_type store_type_##id = {                                                    \
         .name = (word), .table = (in_table), .size = sizeof(struct store_##id),                    \
+        .inner = (of), .inner_offset = (at),                                                       \
         .count = sizeof((struct store_field[]){__VA_ARGS__}) / sizeof(struct store_field),         \
         .fields = {__VA_ARGS__}}
 
@@ -37,7 +39,8 @@ TYPE(session, "session", "sessions",
     TIME(store_session, ended_ns), TEXT(store_session, metadata), TEXT(store_session, doc),
     BLOB(store_session, resume));
 
-TYPE(execution, "execution", "executions",
+TYPE_WITH(execution, "execution", "executions",
+    &store_type_artifact, offsetof(struct store_execution, artifacts),
     NEEDS(store_execution, id), TEXT(store_execution, session_id), NEEDS(store_execution, owner),
     STATE(store_execution, state, store_execution_names), TEXT(store_execution, language),
     TEXT(store_execution, node), U64(store_execution, epoch), BOOL(store_execution, is_idempotent),
@@ -75,6 +78,12 @@ TYPE(checkpoint, "checkpoint", "checkpoints",
     TEXT(store_checkpoint, doc), BOOL(store_checkpoint, is_lost),
     TIME(store_checkpoint, created_ns));
 
+/* Read through a view of those that are whole; see sqlite_workspace.c for the rest. */
+TYPE(workspace, "workspace", "saved_workspaces",
+    NEEDS(store_workspace, id), NEEDS(store_workspace, owner), U64(store_workspace, bytes),
+    U64(store_workspace, chunks), TIME(store_workspace, created_ns),
+    TIME(store_workspace, saved_ns));
+
 TYPE(node, "node", "nodes",
     NEEDS(store_node, id), U64(store_node, epoch), TIME(store_node, heartbeat_ns),
     TEXT(store_node, doc));
@@ -104,7 +113,8 @@ TYPE(session_change, "change of a session", NULL,
     TIME(store_session_change, expires_ns), TIME(store_session_change, ended_ns),
     TEXT(store_session_change, doc), BLOB(store_session_change, resume));
 
-TYPE(execution_change, "change of an execution", NULL,
+TYPE_WITH(execution_change, "change of an execution", NULL,
+    &store_type_artifact, offsetof(struct store_execution_change, artifacts),
     NEEDS(store_execution_change, id), TEXT(store_execution_change, node),
     U64(store_execution_change, epoch), U64(store_execution_change, from),
     STATE(store_execution_change, to, store_execution_names),
@@ -118,6 +128,9 @@ TYPE(key_change, "change of a key", NULL,
 
 TYPE(retention, "retention", NULL,
     TIME(store_retention, before_ns), TIME(store_retention, now_ns), U64(store_retention, limit));
+
+TYPE(stale, "stale artifacts", NULL,
+    TIME(store_stale, before_ns), BOOL(store_stale, is_any), U64(store_stale, limit));
 /* clang-format on */
 
 const struct store_type store_type_none = {.name = "nothing"};
@@ -166,8 +179,20 @@ static void field_copy(const struct store_field *f, void *record)
     }
 }
 
-static void fields_release(const struct store_type *type, void *record)
+static void record_release(const struct store_type *type, void *record);
+
+static void list_release(const struct store_type *type, struct store_list *list)
 {
+    for (size_t i = 0; i < list->count; i++)
+        record_release(type, (char *)list->items + i * type->size);
+    free((void *)list->items);
+    *list = (struct store_list){0};
+}
+
+static void record_release(const struct store_type *type, void *record)
+{
+    if (type->inner)
+        list_release(type->inner, store_list_at(type, record));
     for (size_t i = 0; i < type->count; i++) {
         void *at = store_field_at(&type->fields[i], record);
         if (type->fields[i].kind == STORE_FIELD_TEXT)
@@ -177,8 +202,8 @@ static void fields_release(const struct store_type *type, void *record)
     }
 }
 
-int store_record_copy(void **out, size_t *bytes, const struct store_type *type, const void *record,
-                      struct error *err)
+static int record_measure(size_t *bytes, const struct store_type *type, const void *record,
+                          struct error *err)
 {
     size_t total = type->size;
     for (size_t i = 0; i < type->count; i++) {
@@ -190,9 +215,48 @@ int store_record_copy(void **out, size_t *bytes, const struct store_type *type, 
                              STORE_RECORD_MAX_BYTES);
         total += more;
     }
-    void *copy = copy_bytes(record, type->size);
+    *bytes = total;
+    return 0;
+}
+
+static void record_copy(const struct store_type *type, void *record)
+{
     for (size_t i = 0; i < type->count; i++)
-        field_copy(&type->fields[i], copy);
+        field_copy(&type->fields[i], record);
+}
+
+/* Each record in it may have as many bytes as one alone. */
+static int list_measure(size_t *bytes, const struct store_type *type, const struct store_list *list,
+                        struct error *err)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        size_t more;
+        if (record_measure(&more, type, (const char *)list->items + i * type->size, err) < 0)
+            return -1;
+        *bytes += more;
+    }
+    return 0;
+}
+
+static void list_copy(const struct store_type *type, struct store_list *list)
+{
+    char *items = list->count ? copy_bytes(list->items, list->count * type->size) : NULL;
+    for (size_t i = 0; i < list->count; i++)
+        record_copy(type, items + i * type->size);
+    list->items = items;
+}
+
+int store_record_copy(void **out, size_t *bytes, const struct store_type *type, const void *record,
+                      struct error *err)
+{
+    size_t total;
+    if (record_measure(&total, type, record, err) < 0 ||
+        (type->inner && list_measure(&total, type->inner, store_list_at(type, record), err) < 0))
+        return -1;
+    void *copy = copy_bytes(record, type->size);
+    record_copy(type, copy);
+    if (type->inner)
+        list_copy(type->inner, store_list_at(type, copy));
     *out = copy;
     *bytes = total;
     return 0;
@@ -202,7 +266,7 @@ void store_record_free(const struct store_type *type, void *record)
 {
     if (!record)
         return;
-    fields_release(type, record);
+    record_release(type, record);
     free(record);
 }
 
@@ -222,7 +286,7 @@ void *store_rows_add(struct store_rows *rows)
 void store_rows_drop_last(struct store_rows *rows)
 {
     rows->count--;
-    fields_release(rows->type, (char *)rows->items + rows->count * rows->type->size);
+    record_release(rows->type, (char *)rows->items + rows->count * rows->type->size);
 }
 
 void store_rows_clear(struct store_rows *rows)

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "base/error.h"
+#include "base/strbuf.h"
 #include "store/store_record.h"
 
 #define STORE_FIELDS_MAX 24
@@ -35,22 +36,29 @@ struct store_type {
     const char *name;  /* "session", for messages */
     const char *table; /* NULL: it is no record, but an argument */
     size_t size;
+    const struct store_type *inner; /* of the records in its struct store_list; NULL: it has none */
+    size_t inner_offset;
     size_t count;
     struct store_field fields[STORE_FIELDS_MAX];
 };
 
 extern const struct store_type store_type_session, store_type_execution, store_type_template,
-    store_type_key, store_type_attempt, store_type_artifact, store_type_checkpoint, store_type_node,
-    store_type_amounts, store_type_removed, store_type_name, store_type_filter,
-    store_type_session_change, store_type_execution_change, store_type_key_change,
-    store_type_retention, store_type_none;
+    store_type_key, store_type_attempt, store_type_artifact, store_type_workspace,
+    store_type_checkpoint, store_type_node, store_type_amounts, store_type_removed, store_type_name,
+    store_type_filter, store_type_session_change, store_type_execution_change,
+    store_type_key_change, store_type_retention, store_type_stale, store_type_none;
 
 /* An owned copy with all it points to, ended by store_record_free(). *bytes is what it holds.
  * ERROR_INVALID: a needed field is missing, a number too large. ERROR_TOO_LARGE: above
- * STORE_RECORD_MAX_BYTES. */
+ * STORE_RECORD_MAX_BYTES, as one of the records in it may be. */
 MUST_CHECK int store_record_copy(void **out, size_t *bytes, const struct store_type *type,
                                  const void *record, struct error *err);
 void store_record_free(const struct store_type *type, void *record); /* NULL is fine */
+
+/* The same as bytes, with the names of its fields: what another version does not know it skips, and
+ * what it finds missing is 0. The second answers with an owned record, or NULL: they are none. */
+void store_record_pack(struct strbuf *out, const struct store_type *type, const void *record);
+void *store_record_unpack(const struct store_type *type, const void *data, size_t len);
 
 static inline const char *store_field_column(const struct store_field *f)
 {
@@ -61,6 +69,12 @@ static inline const char *store_field_column(const struct store_field *f)
 static inline void *store_field_at(const struct store_field *f, const void *record)
 {
     return (char *)record + f->offset;
+}
+
+/* The list in a record of a type that has one. */
+static inline struct store_list *store_list_at(const struct store_type *type, const void *record)
+{
+    return (struct store_list *)((char *)record + type->inner_offset);
 }
 
 /* Records that a call answers with; each owns what it points to. */

@@ -18,14 +18,22 @@
     X(LIST_SESSIONS,     READ,  filter,            session)                                        \
     X(GET_USAGE,         READ,  name,              amounts)                                        \
     X(ADD_EXECUTION,     WRITE, execution,         none)                                           \
+    X(KEEP_EXECUTION,    WRITE, execution,         none)                                           \
     X(CHANGE_EXECUTION,  WRITE, execution_change,  none)                                           \
     X(GET_EXECUTION,     READ,  name,              execution)                                      \
     X(LIST_EXECUTIONS,   READ,  filter,            execution)                                      \
     X(PUT_ARTIFACT,      WRITE, artifact,          none)                                           \
     X(LIST_ARTIFACTS,    READ,  name,              artifact)                                       \
+    X(LIST_STALE,        READ,  stale,             artifact)                                       \
+    X(GET_KEPT,          READ,  name,              amounts)                                        \
     X(PUT_CHECKPOINT,    WRITE, checkpoint,        none)                                           \
     X(REMOVE_CHECKPOINT, WRITE, name,              none)                                           \
     X(LIST_CHECKPOINTS,  READ,  filter,            checkpoint)                                     \
+    X(PUT_WORKSPACE,     WRITE, workspace,         none)                                           \
+    X(REMOVE_WORKSPACE,  WRITE, name,              none)                                           \
+    X(GET_WORKSPACE,     READ,  name,              workspace)                                      \
+    X(LIST_WORKSPACES,   READ,  filter,            workspace)                                      \
+    X(LIST_STALE_SAVES,  READ,  stale,             workspace)                                      \
     X(ADD_TEMPLATE,      WRITE, template,          template)                                       \
     X(SEED_TEMPLATE,     WRITE, template,          template)                                       \
     X(CHANGE_TEMPLATE,   WRITE, template,          template)                                       \
@@ -61,15 +69,24 @@ struct store_ops {
                 struct error *err);
     void (*close)(void *db); /* the reading one first */
 
-    /* Around every group of writes. When commit fails the transaction is gone, without a trace. */
-    int (*begin)(void *db, struct error *err);
+    /* Around every group of writes; with no patience it fails at once where somebody else holds the
+     * database. When commit fails the transaction is gone, without a trace. */
+    int (*begin)(void *db, bool is_patient, struct error *err);
     int (*commit)(void *db, struct error *err);
+    void (*abandon)(void *db); /* in place of a commit */
 
     /* One call. A write that fails leaves nothing in its transaction, and may have lost all of it:
      * then commit and every later write fail. `rows` is empty, and of the verb's type. */
     int (*run)(void *db, enum store_verb verb, const void *argument, struct store_rows *rows,
                struct error *err);
 
-    /* After those who wait were told, on the writing connection: what can wait. */
+    /* For a back end beside which there is a ledger, else NULL: the number of the last entry that
+     * it has taken over, set in a transaction. get_mark: 0 when it has never been set, else 1. */
+    int (*mark)(void *db, uint64_t entry, struct error *err);
+    int (*get_mark)(void *db, uint64_t *entry, struct error *err);
+
+    /* After those who wait were told, on the writing connection: what can wait, and may take long.
+     */
+    bool (*needs_rest)(void *db);
     void (*rest)(void *db);
 };

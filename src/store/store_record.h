@@ -17,6 +17,13 @@ struct store_blob {
     size_t len;
 };
 
+/* Records that are written together with the one they are in, in one commit or not at all. In
+ * answers there are none. */
+struct store_list {
+    const void *items;
+    size_t count;
+};
+
 /* --- states ---------------------------------------------------------------------------------- */
 
 enum store_session_state {
@@ -100,8 +107,9 @@ struct store_execution {
     uint64_t attempts; /* counts each time it is queued again */
     int64_t created_ns, started_ns, ended_ns;
     int64_t heartbeat_ns;
-    const char *request; /* JSON: what to run, should it be run again; lists leave it out */
-    const char *doc;     /* JSON: the result; lists leave it out */
+    const char *request;         /* JSON: what to run, should it be run again; lists leave it out */
+    const char *doc;             /* JSON: the result; lists leave it out */
+    struct store_list artifacts; /* of struct store_artifact: what it left */
 };
 
 struct store_template {
@@ -156,11 +164,28 @@ struct store_checkpoint {
     int64_t created_ns;
 };
 
+/* The files of a session at rest; they outlive it. */
+struct store_workspace {
+    const char *id; /* of the session */
+    const char *owner;
+    uint64_t bytes, chunks;
+    int64_t created_ns; /* when it was first begun to be saved */
+    int64_t saved_ns;   /* when it was last saved whole; 0: not yet */
+};
+
 struct store_node {
     const char *id;
     uint64_t epoch;
     int64_t heartbeat_ns;
     const char *doc; /* JSON: capacity, load */
+};
+
+/* What is at rest and old, oldest first. */
+struct store_stale {
+    int64_t
+        before_ns; /* artifacts: of executions that ended before this, as their sessions did... */
+    bool is_any;   /* ...or whose sessions may be alive. Workspaces: last saved before this */
+    uint64_t limit;
 };
 
 /* What retention has removed, for whoever keeps bytes under this id. */

@@ -28,7 +28,8 @@ enum guest_verb {
     GUEST_EXITED,     /* from init: the program's end, as waitid() tells it */
     GUEST_SIGNAL,     /* value: to the program's process group */
     GUEST_KILL,       /* every process but init, at once; the program's end follows. Strings: pids
-                       * (int32) that stay, beside terminals. value: enum guest_kill_flags */
+                       * (int32) that stay, beside terminals and porters. value: enum
+                       * guest_kill_flags */
     GUEST_FILES,      /* value: enum guest_files_op; fds: in, out (any, when not used) */
     GUEST_FILES_DONE, /* from init: value = 0, or an errno */
     GUEST_ADOPT, /* value: a pid inside, of a child of init's: it is the program from now on, as if
@@ -36,17 +37,18 @@ enum guest_verb {
     GUEST_ADOPTED,  /* from init: value = 0, or ECHILD when there is no such child (any more) */
     GUEST_KILLED,   /* from init: the GUEST_KILL that wanted an answer is done */
     GUEST_TELL,     /* for a host that took over from another: what is the program doing? */
-    GUEST_TOLD,     /* from init: value = 1 when it runs, else its end, as in GUEST_EXITED; argc = 1
-                     * when a files worker runs. All that was said before is of no use */
+    GUEST_TOLD,     /* from init: value = 1 when it runs, else its end, as in GUEST_EXITED. All that
+                     * was said before is of no use */
     GUEST_TERMINAL, /* a terminal beside the program. fd: its channel, on which all that follows is
                      * told (see terminal.h). value: columns << 16 | rows. Strings: as of
                      * GUEST_START, but each argument is a shell, of which the first that is there
                      * is run */
+    GUEST_PORTER,   /* an errand with files. fd: its channel, on which all is told: see files.h */
 };
 
 enum guest_kill_flags {
     GUEST_KILL_TELL = 1 << 0,      /* GUEST_KILLED is wanted when none can run any more */
-    GUEST_KILL_TERMINALS = 1 << 1, /* terminals end, too */
+    GUEST_KILL_TERMINALS = 1 << 1, /* terminals and porters end, too */
 };
 
 enum guest_files_op {
@@ -75,7 +77,7 @@ struct guest_message {
     uint32_t argc;     /* START */
     uint32_t envc;
     uint32_t strings_len;
-    uint32_t flags; /* START: enum guest_start_flags */
+    uint32_t flags; /* START: enum guest_start_flags. FILES: comes back in its FILES_DONE */
     int64_t
         since_ns; /* LIST, LIST_NOW: only what changed at this time of the wall clock, or later */
 };
@@ -87,7 +89,7 @@ enum guest_start_flags {
 
 enum guest_file_flags {
     GUEST_FILE_END = 1 << 0,       /* last of the stream; no path */
-    GUEST_FILE_TRUNCATED = 1 << 1, /* with END: there was more than the worker lists */
+    GUEST_FILE_TRUNCATED = 1 << 1, /* with END: there was more than the worker looks at or tells */
     GUEST_FILE_MISSING = 1 << 2,   /* GET: could not be read as a regular file; no content */
 };
 

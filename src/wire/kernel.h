@@ -29,6 +29,7 @@ enum kernel_frame_type {
                         * help to make it -> REPLY */
     KERNEL_FORK,       /* stand still, so that an heir can fork you; fds: the gate, and the program
                         * -> REPLY, when the gate is open again */
+    KERNEL_IMPORT,     /* load these modules, one a line, for the code to come -> REPLY */
 
     /* from the kernel */
     KERNEL_READY = 64, /* JSON: protocol, language, version */
@@ -45,6 +46,7 @@ enum kernel_frame_flags {
     KERNEL_FIRST = 1 << 1, /* DATA: begins a new result; without it, another form of the last */
     KERNEL_MAIN = 1 << 2,  /* DATA: the value of the last expression */
     KERNEL_LAST = 1 << 3,  /* DATA: the result has no further form, so it can be shown at once */
+    KERNEL_UNTOUCHED = 1 << 4, /* DONE: no file of the workspace has changed */
 };
 
 /* What a copy is told on its channel: one byte. */

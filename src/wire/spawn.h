@@ -13,14 +13,16 @@
 
 #include "wire/layer.h"
 
-#define SPAWN_VERSION       1
+#define SPAWN_VERSION       3
 #define SPAWN_MESSAGE_BYTES 256
 #define SPAWN_BODY_BYTES    (SPAWN_MESSAGE_BYTES - 24)
 #define SPAWN_DIGEST_BYTES  32
 #define SPAWN_CLIENT_FD     3  /* where cove-spawner finds its end of the pair */
 #define SPAWN_REFUSAL       78 /* exit status of a started client: another start would not help */
 #define SPAWN_ZYGOTE_FDS    3  /* that come with a SPAWN_ZYGOTE */
+#define SPAWN_LAYER_FDS     1  /* that come with a SPAWN_SEAL_LAYER */
 #define SPAWN_LABEL_BYTES   16
+#define SPAWN_NOTE_BYTES    96
 #define SPAWN_KEEP_SLOTS    3
 #define SPAWN_KEEP_FDS      4 /* most in one slot */
 #define SPAWN_TAKE_FDS      (1 + SPAWN_KEEP_SLOTS * SPAWN_KEEP_FDS)
@@ -49,7 +51,8 @@ enum spawn_verb {
                    * share the sandbox's time with what it kills. What was frozen is thawed */
     /* For a client that the spawner starts again when it dies; refused to any other. */
     SPAWN_KEEP,  /* label the sandbox, and hold copies of these fds (pipes, unix sockets, memory
-                  * files) in one of its slots, in place of those before; they are never read */
+                  * files) in one of its slots, in place of those before; they are never read. A
+                  * note that comes with it takes the place of the one before */
     SPAWN_LIST,  /* the sandbox or zygote with the lowest number above `after`; 0: there is none */
     SPAWN_TAKE,  /* the control socket of a sandbox and copies of all that is kept for it */
     SPAWN_BROOD, /* copy a zygote; the copy's number is the answer, and it is named like a zygote.
@@ -58,6 +61,14 @@ enum spawn_verb {
                   * SPAWN_SEALED follows */
     SPAWN_APART, /* of a brood's sandbox: does no process of it share memory with one of the others?
                   * A failure says that it does, or that nobody can tell */
+    SPAWN_PROXY, /* start cove-egress; the answer carries the link to it, and the one before ends.
+                  * No sandbox has a way out yet */
+    SPAWN_EGRESS, /* of a sealed sandbox: the answer carries a socket that listens on 127.0.0.1 in
+                   * its network namespace, at EGRESS_PORT. Who holds it decides who is heard */
+    SPAWN_SEAL_LAYER, /* what the workspace of a sandbox holds becomes the package layer with this
+                       * digest; its processes must be over, or are killed. Fd: a memory file that
+                       * is kept beside the layer, unread. One that exists already stays as it is */
+    SPAWN_FIND_LAYER, /* is there a package layer with this digest? */
     SPAWN_VERB_COUNT
 };
 
@@ -70,11 +81,18 @@ struct spawn_hello {
     uint32_t version;
 };
 
+/* Counters of a sandbox, each a file of a group. */
+enum spawn_meter { SPAWN_METER_MEMORY, SPAWN_METER_PIDS, SPAWN_METER_CPU, SPAWN_METER_COUNT };
+
 struct spawn_hello_reply {
     uint32_t version;
     uint32_t is_rootless;
     uint32_t uid_first; /* host uids that sandboxes use; equal when they share the caller's */
     uint32_t uid_count;
+    /* By enum spawn_meter: of cgroups of version 1 or 2. With it come as many fds, of the
+     * directories in which groups are made, so that a client can read counters itself. All 0: this
+     * host does not have all of them, and none comes. */
+    uint8_t meters[SPAWN_METER_COUNT];
 };
 
 struct spawn_limits {
@@ -97,8 +115,19 @@ struct spawn_create {
     uint8_t image[SPAWN_DIGEST_BYTES];
     struct spawn_limits limits;
     uint32_t flags;
-    uint32_t reserved; /* 0 */
-    uint64_t zygote;   /* that is to make it; 0: none, started cold */
+    uint32_t reserved;                    /* 0 */
+    uint64_t zygote;                      /* that is to make it; 0: none, started cold */
+    uint8_t packages[SPAWN_DIGEST_BYTES]; /* the layer that it finds at /packages; all zero: none */
+};
+
+/* Of a seal and of a find. */
+struct spawn_layer {
+    uint8_t digest[SPAWN_DIGEST_BYTES];
+};
+
+struct spawn_layer_found {
+    uint8_t digest[SPAWN_DIGEST_BYTES];
+    uint8_t is_unwanted; /* somebody waits for its last user, to remove it */
 };
 
 #define SPAWN_CULL_MAX 56
@@ -116,7 +145,13 @@ struct spawn_sealed {
     uint32_t layers; /* bit set of enum layer: what seals this sandbox */
     uint32_t host_uid;
     uint32_t sandbox_uid; /* the uid that code inside sees */
+    /* Its group: `slot`, in trees of version 2 below `nest` unless that is SPAWN_NO_NEST. */
+    uint32_t slot, nest;
+    uint32_t reserved;    /* 0 */
+    uint64_t seal_cpu_us; /* what its group had used by then */
 };
+
+#define SPAWN_NO_NEST UINT32_MAX
 
 /* The zero of every counter is the moment in which the sandbox was sealed. */
 struct spawn_stats {
@@ -156,6 +191,8 @@ struct spawn_keep {
     uint32_t slot;
     uint32_t count;                   /* of the fds that come with it; 0: the slot is empty again */
     uint8_t label[SPAWN_LABEL_BYTES]; /* what the client knows it by; all zero: nothing */
+    uint32_t has_note;                /* 0: the note stays as it was */
+    uint8_t note[SPAWN_NOTE_BYTES];   /* any bytes, for the next client alone */
 };
 
 struct spawn_list {
@@ -170,8 +207,10 @@ struct spawn_entry {
     uint32_t state; /* enum spawn_entry_state */
     uint32_t counts[SPAWN_KEEP_SLOTS];
     uint8_t label[SPAWN_LABEL_BYTES];
+    uint8_t note[SPAWN_NOTE_BYTES];
     struct spawn_sealed sealed;
     uint32_t left_ms;         /* of its lifetime */
+    uint32_t reserved;        /* 0 */
     struct spawn_stats stats; /* of one that is over: its last */
 };
 
@@ -188,6 +227,8 @@ struct spawn_message {
         struct spawn_create create;
         struct spawn_cull cull;
         struct spawn_brood brood;
+        struct spawn_layer layer;
+        struct spawn_layer_found layer_found;
         struct spawn_sealed sealed;
         struct spawn_stats stats;
         struct spawn_probe_reply probe;

@@ -304,26 +304,36 @@ PYTHON_ENVIRONMENT = {
 }
 SHELL_ENVIRONMENT = {"PATH", "HOME", "LANG"}
 
+DOORS_SHUT = every(
+    refused("stream:", {"ENOENT", "EACCES", "EPERM", "ECONNREFUSED"}, 9),
+    refused("dgram:", {"ENOENT", "EACCES", "EPERM", "ECONNREFUSED", "EPROTOTYPE"}, 9),
+    refused("abstract:", {"ECONNREFUSED", "EPERM", "EACCES"}, 3),
+    refused("tcp", {"ECONNREFUSED", "ENETUNREACH", "EHOSTUNREACH", "EPERM", "EACCES",
+                    "EADDRNOTAVAIL", "EINVAL"}, 20),
+    refused("udp:", {"ENETUNREACH", "EHOSTUNREACH", "EPERM", "EACCES"}, 5),
+    refused("name:", {"gaierror"}, 3),
+    refused("ioctl.", {"EPERM", "EACCES", "ENOTTY", "EINVAL"}, 3),
+    facts(sockets=""), worked("control.loopback"))
+
 LEAKS = [
     Case("C90", "python-environment", "environment.py", (), limits(timeout=10),
          check=checks.environment(PYTHON_ENVIRONMENT)),
     Case("C90", "shell-environment", "environment.sh", (), limits(timeout=10),
          check=checks.environment(SHELL_ENVIRONMENT, frozenset({"PWD", "SHLVL", "_"}))),
-    Case("C94", "doors-of-the-host", "reach.py", (), limits(timeout=60),
-         check=every(refused("stream:", {"ENOENT", "EACCES", "EPERM", "ECONNREFUSED"}, 9),
-                     refused("dgram:", {"ENOENT", "EACCES", "EPERM", "ECONNREFUSED",
-                                        "EPROTOTYPE"}, 9),
-                     refused("abstract:", {"ECONNREFUSED", "EPERM", "EACCES"}, 3),
-                     refused("tcp", {"ECONNREFUSED", "ENETUNREACH", "EHOSTUNREACH", "EPERM",
-                                     "EACCES", "EADDRNOTAVAIL", "EINVAL"}, 20),
-                     refused("udp:", {"ENETUNREACH", "EHOSTUNREACH", "EPERM", "EACCES"}, 5),
-                     refused("name:", {"gaierror"}, 3),
-                     refused("ioctl.", {"EPERM", "EACCES", "ENOTTY", "EINVAL"}, 3),
-                     facts(sockets=""), worked("control.loopback")), seconds=60),
+    Case("C94", "doors-of-the-host", "reach.py", (), limits(timeout=60), check=DOORS_SHUT,
+         seconds=60),
     Case("C98 C99", "who-is-the-host", "identity.py", (), limits(timeout=30),
          check=checks.identity, seconds=30),
     Case("C100 C105", "links-for-the-host-to-follow", "artifacts.py", (), limits(timeout=20),
          check=checks.fetched, out=True),
+]
+
+# With a way out there is one more door, the proxy's, and every other is as shut as before.
+NETWORK = [
+    Case("D106 D107 D108 D111", "doors-beside-the-proxy", "reach.py", (),
+         limits(timeout=60, network="allow", allow="example.com"), check=DOORS_SHUT, seconds=60),
+    Case("D106 D107 D108 D111", "doors-beside-package-indexes", "reach.py", (),
+         limits(timeout=60, network="packages"), check=DOORS_SHUT, seconds=60),
 ]
 
 # What holds these back is the same code in both modes, so one mode tries them.
@@ -342,6 +352,6 @@ def once(case: Case) -> Case:
     return replace(case, rootless="the same code as in root mode, tried there")
 
 
-TABLE = [*PROCESSES, *MEMORY, *OBJECTS, *DISK, *OUTPUT, *TIME, *INTERPRETERS, *KERNEL, *LEAKS]
+TABLE = [*PROCESSES, *MEMORY, *OBJECTS, *DISK, *OUTPUT, *TIME, *INTERPRETERS, *KERNEL, *LEAKS, *NETWORK]
 CASES = [once(case) for case in TABLE]
 assert ALIKE <= {case.name for case in TABLE}

@@ -14,6 +14,7 @@ import pytest
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
+sys.path.append(str(HERE.parent / "integration"))
 
 import harness  # noqa: E402  (needs the path above)
 

@@ -14,10 +14,13 @@ import checks
 import harness
 import host
 from cases import CASES, Case, limits
+from covetest import SLOWNESS
 from invariants import Baseline, assert_invariants
 
 PEAK_LIMIT_KB = 64 * 1024
 BESIDE_SLACK_SECONDS = 1.5
+SLACK_MS = 250  # between a time limit and the end of what ran into it; the limits of cases.py have it within
+TRIES = 3
 
 
 def take_baseline(bench) -> Baseline:
@@ -77,9 +80,19 @@ def check_verdict(case: Case, run: harness.Run) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_hostile_program(case: Case, bench):
+    """The machine may be too busy for an end in time, but not each time; all else holds in every try."""
     reason = skip_reason(case, bench)
     if reason:
         pytest.skip(reason)
+    late: list[float] = []
+    while not late or (min(late) > 0 and len(late) < TRIES):
+        late_ms, run = try_program(case, bench)
+        late.append(late_ms)
+    assert min(late) <= SLACK_MS * (SLOWNESS - 1), f"each time ended too late, by {late} ms\n\n{run.describe()}"
+
+
+def try_program(case: Case, bench) -> tuple[float, harness.Run]:
+    """One run, and the host after it; -> by how many milliseconds it ended too late, if that is all that is wrong."""
     options = case.options + (("--out", str(bench.doors.out)) if case.out else ())
     # An ordinary user has no cpu cgroup: nobody promises his neighbours their share.
     has_neighbour = case.beside and not bench.cove.mode.user
@@ -95,14 +108,19 @@ def test_hostile_program(case: Case, bench):
     except AssertionError as error:
         problem.append(str(error))
     run = running.finish(case.seconds + harness.SLACK_SECONDS)
+    late_ms = 0.0
     try:
         check_host(bench, base, run, case.flat)
         check_verdict(case, run)
-        if case.check:
-            case.check(run)
+        try:
+            if case.check:
+                case.check(run)
+        except checks.Late as late:
+            late_ms = late.late_ms
         assert not problem, problem[0]
     except AssertionError as error:
         raise AssertionError(f"{error}\n\n{run.describe()}") from None
+    return late_ms, run
 
 
 def run_checked(bench, program, **kwargs) -> harness.Run:
@@ -359,7 +377,7 @@ def test_probes_refuse_to_run_on_a_host(cache):
 
 
 def test_every_probe_has_a_guard_and_a_case():
-    used = {case.program for case in CASES} | {"neighbour.py", "sameness.py", "fuzz.c", "forge.py"}
+    used = {case.program for case in CASES} | {"neighbour.py", "sameness.py", "fuzz.c", "forge.py", "egress.py"}
     programs = {p.name for p in harness.PROGRAMS.iterdir() if p.suffix in harness.LANGUAGES}
     programs -= {"guard.py", "guard.sh"}
     assert programs == used

@@ -48,7 +48,7 @@ def fake_run(place, **changes) -> harness.Run:
 
 
 def test_accepts_an_untouched_host(base, place):
-    assert_invariants(base, fake_run(place), ["secret"], grace=GRACE)
+    assert_invariants(base, fake_run(place), ["secret"])
 
 
 def test_finds_a_living_child(base):
@@ -109,7 +109,7 @@ def test_finds_a_cgroup(base):
     finally:
         for path in reversed(made):
             os.rmdir(path)
-    assert_invariants(base, grace=GRACE)
+    assert_invariants(base)
 
 
 def test_finds_a_process_that_hides_in_a_cgroup(base):

@@ -31,6 +31,8 @@ WAIT = "\ntime.sleep(60)"
 CASES = [
     SessionCase("F143", "a forged end, and it goes on",
                 "frame(DONE, bytes(4)); time.sleep(0.2); print('after')", DONE, secret="after"),
+    SessionCase("F143", "an end that denies what was written",
+                "open('denied', 'w').write('x' * 5000); frame(DONE, bytes(4), UNTOUCHED); time.sleep(0.2)", DONE),
     SessionCase("F143", "a forged end does not stop the clock",
                 "deaf(); frame(DATA, b'text/plain\\0well', FIRST | MAIN)\nwhile True: pass", TIMEOUT, timeout=1),
     SessionCase("F143", "a forged exception is only that",

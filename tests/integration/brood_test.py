@@ -9,7 +9,7 @@ import pytest
 
 import covetest
 from spawner_protocol_test import APART, BROOD, DESTROY, NOT_FOUND, SEALED, message
-from zygote_test import FRAME, READY, Session, host, memory_file, pytestmark  # noqa: F401
+from zygotes import FRAME, READY, Session, host, memory_file, pytestmark  # noqa: F401
 
 ISOLATION = 8
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the integration tests share: starting the built programs, and looking at the host."""
+import contextlib
+import ctypes
 import functools
 import json
 import os
@@ -26,7 +28,8 @@ CGROUP_PARENT = f"cove-test-{os.getpid()}"
 PLAIN_USER, SUBID_USER = "cove-test", "cove-test-subids"
 SUBIDS = "1700000000-1700065535"
 
-EXIT_INVALID, EXIT_NOT_FOUND, EXIT_ISOLATION, EXIT_DENIED = 64, 66, 71, 77
+PR_SET_CHILD_SUBREAPER = 36
+EXIT_INVALID, EXIT_NOT_FOUND, EXIT_UNAVAILABLE, EXIT_ISOLATION, EXIT_DENIED = 64, 66, 69, 71, 77
 EXIT_TIMEOUT, EXIT_KILLED, EXIT_INTERRUPTED = 124, 137, 130
 
 
@@ -50,6 +53,12 @@ def environment(home="/nonexistent", **more):
     kept |= {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": home,
              "COVE_CGROUP_PARENT": CGROUP_PARENT}
     return kept | more
+
+
+def without_quarantine():
+    """The sanitizer keeps freed memory for a while, which is not what a test of memory looks at."""
+    options = os.environ.get("ASAN_OPTIONS", "")
+    return {"ASAN_OPTIONS": options + ":quarantine_size_mb=1:thread_local_quarantine_size_kb=64"}
 
 
 started = []  # processes that the current test has begun
@@ -137,9 +146,11 @@ def public_build():
     folder.chmod(0o755)
     (folder / "bin").mkdir()
     for name in ("cove", "cove-client", "cove-spawner", "coved", "cove-init", "cove_zygote.so", "zygote.py",
-                 "cove_checkpoint.so"):
+                 "cove_checkpoint.so", "cove-egress"):
         if (BUILD / name).exists():  # the zygote is not in every build
             shutil.copy(BUILD / name, folder / "bin" / name)
+    if (BUILD / "installers").exists():
+        shutil.copytree(BUILD / "installers", folder / "bin" / "installers")
     shutil.copytree(ROOT / "images", folder / "images")  # for the kernels
     return folder / "bin"
 
@@ -198,6 +209,35 @@ def children_of(pid):
     return [int(word) for thread in threads for word in read_text(f"/proc/{pid}/task/{thread}/children").split()]
 
 
+@contextlib.contextmanager
+def orphans_come_to_us():
+    """Who reaps the children of a killed spawner, and how soon, is not for pid 1 of this machine to say."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+    try:
+        yield
+    finally:
+        assert libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) == 0
+        wait_for(lambda: not reap_strangers(), "the end of orphans")
+
+
+def reap_strangers():
+    """Those of our children that have the uid of a sandbox came as orphans; -> which are still there. One that nobody
+    reaps keeps pid 1 of its namespace from ending."""
+    strangers = [pid for pid in children_of(os.getpid()) if any(uid in SANDBOX_UIDS for uid in uids_of(pid))]
+    for pid in strangers:
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+    return strangers
+
+
+def reap(*known):
+    for pid in children_of(os.getpid()):
+        if pid not in known:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+
+
 def descendants(pid):
     found = []
     for child in children_of(pid):
@@ -210,7 +250,9 @@ def name_of(pid):
 
 
 def is_alive(pid):
-    return status_of(pid).get("State", "Z").split()[0] not in "ZX"
+    """A dead first thread is no end: what the others still have to leave is open, a port among it."""
+    status = status_of(pid)
+    return status.get("State", "Z").split()[0] not in "ZX" or int(status.get("Threads", "1")) > 1
 
 
 def groups_of(pid):
@@ -223,15 +265,31 @@ def is_in_group(pid, parent):
     return any(parent in path.split("/") for path in groups_of(pid).values())
 
 
+def inside(place, name):
+    """Processes of that name in the sandboxes of a server; where there are no groups, of all that it has started."""
+    if not IS_ROOT:
+        return [pid for pid in descendants(place.process.pid) if name_of(pid) == name]
+    return [pid for pid in pids() if is_in_group(pid, place.group) and name_of(pid) == name]
+
+
 def sandboxed(parent=CGROUP_PARENT):
-    """Processes of our sandboxes: by cgroup, or with a sandbox's uid and in nobody else's."""
+    """Processes of our sandboxes: by cgroup, or with a sandbox's uid and in nobody else's. One that is just ending is in no
+    group any more: it is somebody else's below a program of Cove, outside of sandboxes, that this process has not started."""
+    def is_anothers(pid):
+        has_cove = False
+        while (pid := int(status_of(pid).get("PPid", "0"))) > 1:
+            if pid == os.getpid():
+                return False
+            has_cove = has_cove or (name_of(pid).startswith("cove") and len(status_of(pid).get("NSpid", "").split()) == 1)
+        return has_cove
+
     found = []
     for pid in pids():
         if is_in_group(pid, parent):
             found.append(pid)
         elif any(uid in SANDBOX_UIDS for uid in uids_of(pid)):
             foreign = any(re.search(r"/cove[^/]*(/\d+)+$", path) for path in groups_of(pid).values())
-            if not foreign and is_alive(pid):
+            if not foreign and is_alive(pid) and not is_anothers(pid):
                 found.append(pid)
     return found
 
@@ -247,11 +305,16 @@ def sandbox_groups(parent=CGROUP_PARENT):
             for path in (top / parent).iterdir() if path.is_dir()]  # the parent stays as long as the tests run
 
 
+def is_removed(path):
+    with contextlib.suppress(OSError):  # what was in it may still be ending; its spawner may remove it, too
+        path.rmdir()
+    return not path.is_dir()
+
+
 def remove_groups(parent=CGROUP_PARENT):
     for top in cgroup_mounts():
         for path in [*sandbox_groups(parent), top / parent]:
-            if path.is_dir():
-                path.rmdir()
+            wait_for(lambda path=path: is_removed(path), f"the end of {path}")
 
 
 def nothing_is_left():

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """SIGKILL of cove, of its spawner, of both, at any instant: nothing of the sandbox lives on."""
-import ctypes
+import contextlib
+import fcntl
 import os
 import random
+import struct
 import time
 
 import pytest
@@ -15,6 +17,7 @@ pytestmark = pytest.mark.skipif(not covetest.IS_ROOT, reason="uids and cgroups o
 VICTIMS = {"cove": ["cove"], "spawner": ["cove-spawner"], "both": ["cove", "cove-spawner"],
            "both, spawner first": ["cove-spawner", "cove"]}
 ROUNDS, LONG_ROUNDS = 30, 400
+F_OFD_SETLK = 37
 # Busy inside in every way that could outlive its parent: a session of its own, ignored signals, new children.
 PROGRAM = """
 import os, signal, time
@@ -29,31 +32,16 @@ while True: pass
 """
 
 
-PR_SET_CHILD_SUBREAPER = 36
-
-
 @pytest.fixture(scope="module", autouse=True)
 def orphans_come_to_us():
-    """Who reaps a killed spawner's children, and how soon, is not for pid 1 of this machine to say."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    assert libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
-    yield
-    assert libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) == 0
-
-
-def reap(*known):
-    for pid in covetest.children_of(os.getpid()):
-        if pid not in known:
-            try:
-                os.waitpid(pid, os.WNOHANG)
-            except ChildProcessError:
-                pass
+    with covetest.orphans_come_to_us():
+        yield
 
 
 def all_dead(*known):
     """Waits for the end of every process of our sandboxes; `known` are reaped by others."""
     def look():
-        reap(*known)
+        covetest.reap(*known)
         return not covetest.sandboxed()
     wait_for(look, "no process of a sandbox")
 
@@ -128,7 +116,29 @@ def test_the_next_run_removes_what_a_crash_left():
     all_dead()
     assert covetest.sandbox_groups() == stale
     assert Cove().good("-c", "print('next')") == "next\n"
-    assert covetest.sandbox_groups() == []
+    wait_for(lambda: covetest.sandbox_groups() == [], "the groups to be gone")
+
+
+@contextlib.contextmanager
+def taken(slots):
+    """Somebody else has sandboxes with these numbers, below another cgroup."""
+    with open("/run/cove/slots", "r+b") as file:
+        for slot in slots:
+            fcntl.fcntl(file, F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, slot, 1, 0))
+        yield
+
+
+def test_the_next_run_removes_it_although_its_number_is_taken():
+    process = Cove().start("run", "--timeout", "10m", "-c", PROGRAM)
+    assert process.stdout.readline() == b"ready\n"
+    covetest.kill_quietly(family(process)[0]["cove-spawner"])
+    process.communicate(timeout=covetest.PATIENCE)
+    all_dead()
+    stale = covetest.sandbox_groups()
+    assert stale
+    with taken({int(path.name) for path in stale}):
+        assert Cove().good("-c", "print('next')") == "next\n"
+        wait_for(lambda: covetest.sandbox_groups() == [], "the groups to be gone")
 
 
 def test_the_next_run_leaves_live_sandboxes_alone():
@@ -137,7 +147,8 @@ def test_the_next_run_leaves_live_sandboxes_alone():
     assert other.stdout.readline() == b"ready\n"
     groups = covetest.sandbox_groups()
     assert Cove().good("-c", "print('beside it')") == "beside it\n"
-    assert covetest.sandbox_groups() == groups and other.poll() is None
+    wait_for(lambda: covetest.sandbox_groups() == groups, "the group of the run to be gone, and no other")
+    assert other.poll() is None
     other.terminate()
     other.communicate(timeout=covetest.PATIENCE)
     nothing_is_left()

@@ -27,6 +27,7 @@ def clean_host():
     yield
     if covetest.public_build.cache_info().currsize:
         shutil.rmtree(covetest.public_build().parent)
+        covetest.public_build.cache_clear()  # two folders in one run: each has this fixture
     if covetest.IS_ROOT:
         covetest.remove_groups()
 

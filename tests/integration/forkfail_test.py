@@ -14,7 +14,7 @@ from brood_test import apart, begin_brood, fork
 from covetest import name_of, nothing_is_left, status_of, wait_for
 from fork_test import TAKE_OVER, Family, Fork, pytestmark as of_forks
 from spawner_protocol_test import DESTROY, SEALED
-from zygote_test import READY, Session, host  # noqa: F401
+from zygotes import READY, Session, host  # noqa: F401
 
 pytestmark = [of_forks, *failclosed_test.pytestmark]
 
@@ -113,6 +113,7 @@ def test_each_call_of_the_seal_in_a_brood_fails_closed(host, tracer, watched, is
 # --- the fork -----------------------------------------------------------------------------------
 
 HEIRS = 8  # the most that a session can have: one for each try
+FIRST = "first"  # how the interpreter of the session calls itself
 
 
 def is_init(pid):
@@ -120,14 +121,17 @@ def is_init(pid):
 
 
 class Targets:
-    """Whose calls may fail when a session is forked. Sandboxes of a brood are made in the order of their pids."""
+    """Whose calls may fail when a session is forked. Sandboxes of a brood are made in the order of their pids, which begin
+    anew behind the highest: they are counted from that of the session."""
 
     def __init__(self, family):
         self.spawner = family.spawner()
-        inits = sorted(pid for pid in covetest.children_of(self.spawner)
-                       if is_init(pid) and len(status_of(pid)["NSpid"].split()) == 3)
+        inits = [pid for pid in covetest.children_of(self.spawner) if is_init(pid) and len(status_of(pid)["NSpid"].split()) == 3]
         assert len(inits) == 1 + HEIRS
-        self.init, *self.heir_inits = inits
+        self.init, = (pid for pid in inits if FIRST in map(name_of, covetest.children_of(pid)))
+        count = int(covetest.read_text("/proc/sys/kernel/pid_max"))
+        inits.sort(key=lambda pid: (pid - self.init) % count)
+        self.heir_inits = inits[1:]
         self.interpreter, = covetest.children_of(self.init)
 
     def next(self, role):
@@ -148,6 +152,7 @@ class Trial:
 
     def open(self):
         self.family = Family(forks=HEIRS)
+        self.family.run(f"open('/proc/self/comm', 'w').write('{FIRST}')")
         self.family.run("import os\nx = [1]; open('file', 'w').write('kept'); kept = open('file'); os.mkdir('d'); os.chdir('d')")
         if self.code:
             self.family.run(self.code)

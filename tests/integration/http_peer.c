@@ -1,4 +1,4 @@
-/* http_peer.c - a server with a handler for each thing that http_test.py looks at
+/* http_peer.c - a server with a handler for each thing that server/http_*_test.py look at
  *
  *   http_peer NAME=VALUE...     see options[]; prints its port and serves until SIGTERM */
 /* SPDX-License-Identifier: Apache-2.0 */

@@ -15,9 +15,9 @@ import pytest
 
 import covetest
 from covetest import BUILD, CGROUP_PARENT, PATIENCE, nothing_is_left, wait_for
-from spawner_protocol_test import (CREATE, DESTROY, ENTRY, EXITED, GUEST, GUEST_READY, INVALID, KEEP, KEEP_BODY, LIST,
-                                   MESSAGE, NOT_FOUND, PING, SEALED, STATS, TAKE, Answer, Spawner, image, message,
-                                   random_message, start_sleeper)
+from spawner_protocol_test import (CREATE, DESTROY, ENTRY, EXITED, GUEST, GUEST_READY, INVALID, KEEP, LIST,
+                                   MESSAGE, NOT_FOUND, PING, SEALED, STATS, TAKE, Answer, Spawner, image, keep_body,
+                                   message, random_message, start_sleeper)
 
 pytestmark = pytest.mark.skipif(not covetest.IS_ROOT, reason="uids of their own need root")
 
@@ -66,9 +66,9 @@ class Client(Spawner):
             pass
         return True
 
-    def keep(self, sandbox, slot, *fds, label=LABEL):
+    def keep(self, sandbox, slot, *fds, label=LABEL, note=None):
         self.serial += 1
-        self.send(message(KEEP, self.serial, sandbox=sandbox, body=KEEP_BODY.pack(slot, len(fds), label)), fds)
+        self.send(message(KEEP, self.serial, sandbox=sandbox, body=keep_body(slot, len(fds), label, note)), fds)
         answer = self.receive()
         while answer and answer.verb in (EXITED, SEALED):
             answer = self.receive()
@@ -101,7 +101,9 @@ class Entry:
     def __init__(self, answer):
         fields = ENTRY.unpack(answer.body[:ENTRY.size])
         self.state, self.counts, self.label = fields[0], list(fields[1:4]), fields[4]
-        self.layers, self.host_uid, self.inside_uid, self.left_ms = fields[5:9]
+        self.note = fields[5].rstrip(b"\0")
+        self.layers, self.host_uid, self.inside_uid = fields[6:9]
+        self.left_ms = fields[13]
         self.is_over, self.lifetime_over = fields[-2:]
         self.fds = answer.fds
 
@@ -256,6 +258,21 @@ def test_a_sandbox_outlives_its_client(server, client, digest):
     server.ends()
 
 
+def test_a_note_is_for_the_next_client_until_another_takes_its_place(server, client, digest):
+    made = client.create(digest)
+    client.keep(made.sandbox, 0, note=b"first")
+    client.keep(made.sandbox, 0)
+    client.die()
+    second = server.client()
+    second.hello()
+    assert [entry.note for _, entry in second.list()] == [b"first"]
+    second.keep(made.sandbox, 0, note=b"second")
+    assert [entry.note for _, entry in second.list()] == [b"second"]
+    os.close(made.fds[0])
+    second.leave(0)
+    server.ends()
+
+
 def test_each_client_says_hello_first(server, client, digest):
     made = client.create(digest)
     client.die()
@@ -316,7 +333,7 @@ def test_the_last_words_of_a_client_count(server, client, digest):
     wait_for(lambda: "T" in covetest.status_of(server.process.pid)["State"], "a spawner that stands still")
     for serial in range(10, 15):
         client.send(message(STATS, serial, sandbox=made.sandbox))
-    client.send(message(KEEP, 20, sandbox=made.sandbox, body=KEEP_BODY.pack(1, 1, LABEL)), [reader])
+    client.send(message(KEEP, 20, sandbox=made.sandbox, body=keep_body(1, 1, LABEL)), [reader])
     client.die()
     os.close(reader)
     wait_for(lambda: not covetest.is_alive(client.facts["pid"]), "the end of the client")
@@ -358,7 +375,7 @@ def test_a_lifetime_ends_without_a_client_too(server, client, digest):
 
 
 def test_without_a_hello_within_the_grace_time_all_ends(digest):
-    server = Server(grace="1500ms")
+    server = Server(grace="5s")
     client = server.client()
     client.hello()
     client.create(digest)

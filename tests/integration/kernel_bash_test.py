@@ -170,8 +170,7 @@ def test_an_interrupt_ends_the_code(kernel, code):
     running.wait_output("go")
     if "sleep 1000" in code:  # a signal just before it would not reach it; a host repeats those
         covetest.wait_for(lambda: "sleep" in kernel.box.processes(), "the program to run")
-    kernel.interrupt()
-    answer = running.finish()
+    answer = running.finish_interrupted()
     assert answer.code == 130 and answer.stdout == "go\n"
     assert output(kernel, "echo $x") == "kept\n"
 
@@ -333,8 +332,7 @@ def test_in_a_sandbox(monkeypatch):
         assert output(kernel, "cat file -; echo $x", stdin=b"input\n") == "file\ninput\n1\n"
         running = kernel.start("echo go; while :; do :; done")
         running.wait_output("go")
-        kernel.interrupt()
-        assert running.finish().code == 130
+        assert running.finish_interrupted().code == 130
         assert output(kernel, "echo $x") == "1\n"
         monkeypatch.setattr(plain_kernel.os, "fchmod", lambda fd, mode: None)
         answer = kernel.execute("echo hi")

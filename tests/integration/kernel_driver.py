@@ -19,14 +19,15 @@ import socket
 import struct
 import time
 
-SET, EXECUTE, VARIABLES, VARIABLE, COMPLETE, IS_WHOLE, ACK, SYNC = range(1, 9)
+SET, EXECUTE, VARIABLES, VARIABLE, COMPLETE, IS_WHOLE, ACK, SYNC, CHECKPOINT, FORK, IMPORT = range(1, 12)
 READY, DATA, ERROR, REPLY, DONE, SYNCED = range(64, 70)
-MORE, FIRST, MAIN, LAST = 1, 2, 4, 8
+MORE, FIRST, MAIN, LAST, UNTOUCHED = 1, 2, 4, 8, 16
 CHANNEL_FD, PROGRAM_FD = 3, 4
 HEADER = struct.Struct("<IHHII")
 FRAME_MAX = 65536
 BODY_MAX = FRAME_MAX - HEADER.size
 PATIENCE = 60  # seconds that a loaded machine may take for anything
+INTERRUPT_AGAIN = 1  # seconds after which an interrupt was missed; a second one while the first is dealt with may end a shell
 
 
 class Died(Exception):
@@ -150,7 +151,7 @@ class Kernel:
         length, type, flags, generation, reserved = HEADER.unpack_from(self.rest)
         end = HEADER.size + length
         assert len(self.rest) >= end and reserved == 0
-        assert not flags & ~(MORE | FIRST | MAIN | LAST)
+        assert not flags & ~(UNTOUCHED if type == DONE else MORE | FIRST | MAIN | LAST)
         body, self.rest = self.rest[HEADER.size:end], self.rest[end:]
         return Frame(type, flags, generation, body)
 
@@ -287,6 +288,20 @@ class Execution:
             os.close(self.stdout)
             os.close(self.stderr)
         return Answer(self.frames, self.output["stdout"], self.output["stderr"])
+
+    def finish_interrupted(self):
+        """As a host ends it: an interrupt can be missed, and is sent again. One too many may meet the next code."""
+        end, count = time.monotonic() + PATIENCE, 0
+        while not self.is_done:
+            assert time.monotonic() < end, f"waited in vain; so far {self.frames} {self.output}"
+            self.kernel.interrupt()
+            count, again = count + 1, time.monotonic() + INTERRUPT_AGAIN
+            while not self.is_done and (
+                    self.kernel.rest or select.select([self.kernel.channel], [], [], max(again - time.monotonic(), 0))[0]):
+                self._serve(PATIENCE)
+        answer = self.finish()
+        assert count == 1 or self.kernel.execute("").code in (0, 130)
+        return answer
 
     def _serve(self, seconds):
         poller = select.poll()

@@ -241,8 +241,7 @@ def test_an_interrupt_ends_the_code(kernel, code):
     running.wait_output("go")
     if "sleep" in code:  # a signal just before it would not reach it; a host repeats those
         covetest.wait_for(lambda: "sleep" in kernel.box.processes(), "the program to run")
-    kernel.interrupt()
-    answer = running.finish()
+    answer = running.finish_interrupted()
     if "inspect" not in code and "execSync" not in code:
         assert (answer.code, answer.error["name"]) == (130, "Interrupted")
     assert value(kernel, "kept") == "1"
@@ -393,6 +392,5 @@ def test_in_a_sandbox():
         assert good(kernel, "const x = await 1; console.log(require('fs').readFileSync(0, 'utf8'))", stdin=b"input").stdout == "input\n"
         running = kernel.start("console.log('go'); while (true);")
         running.wait_output("go")
-        kernel.interrupt()
-        assert running.finish().code == 130
+        assert running.finish_interrupted().code == 130
         assert value(kernel, "enum E { A = 5 }; E.A + x", language="typescript") == "6"

@@ -10,7 +10,7 @@ import signal
 import pytest
 
 import covetest
-from kernel_driver import ACK, DATA, DONE, EXECUTE, FIRST, LAST, READY, SYNC, SYNCED, VARIABLES, Died, Kernel
+from kernel_driver import ACK, DATA, DONE, EXECUTE, FIRST, IMPORT, LAST, READY, SET, SYNC, SYNCED, VARIABLES, Died, Kernel
 
 PROGRAM = pathlib.Path(__file__).resolve().parents[2] / "images/python/kernel.py"
 COMMAND = [os.environ.get("COVE_TEST_PYTHON", "/usr/bin/python3"), "/proc/self/fd/4"]
@@ -68,6 +68,16 @@ def test_namespace_lives_on(kernel):
     assert value_of(kernel, "f(16)") == "5.0"
     assert value_of(kernel, "_ + 1") == "6.0"
     assert value_of(kernel, "__name__, __import__('sys').argv, __import__('sys').path[0]") == "('__main__', [''], '')"
+
+
+def test_imports_what_the_code_will_want(kernel, tmp_path):
+    (tmp_path / "colorsys.py").write_text("raise 1")  # of the workspace: not meant
+    answer = kernel.ask(IMPORT, b"colorsys\nemail.mime.text\n")
+    assert (answer.error, answer.code) == (None, 0)
+    assert value_of(kernel, "import sys\n['colorsys' in sys.modules, 'email.mime.text' in sys.modules, 'email' in dir()]") == \
+        "[True, True, False]"
+    answer = kernel.ask(IMPORT, b"colorsys\nnonesuch\n")
+    assert (answer.error["name"], answer.error["value"], answer.code) == ("ModuleNotFoundError", "No module named 'nonesuch'", 1)
 
 
 def test_is_not_the_main_module(kernel):
@@ -223,6 +233,13 @@ def test_tracebacks_show_the_code_only(kernel):
 def test_exception_is_done_1_and_prints_nothing(kernel):
     answer = kernel.execute("print('before')\n1/0")
     assert (answer.code, answer.stdout, answer.stderr) == (1, "before\n", "")
+
+
+def test_a_rehearsal_leaves_no_trace_and_is_not_heard_of(kernel):
+    kernel.send(SET, b"rehearse\0")
+    answer = kernel.execute("import builtins\nhasattr(builtins, '_'), [n for n in vars() if n[0] != '_']")
+    assert answer.main["text/plain"] == "(False, ['builtins'])" and answer.stdout == answer.stderr == ""
+    assert 'File "<cell 2>", line 1' in error_of(kernel, "1/0")["traceback"]
 
 
 def test_the_name_of_the_code(kernel):
@@ -433,7 +450,7 @@ def test_handlers_that_raise_rest_meanwhile(kernel):
     answer = kernel.execute("while True: pass")
     assert answer.error["value"] == "boom", "the handler is awake again while code runs"
     kernel.execute("signal.signal(signal.SIGALRM, signal.SIG_IGN)")
-    kernel.execute("signal.setitimer(signal.ITIMER_REAL, 0)")
+    covetest.wait_for(lambda: kernel.execute("signal.setitimer(signal.ITIMER_REAL, 0)").error is None, "the end of the timer")
 
 
 def test_handlers_that_show_results(kernel):

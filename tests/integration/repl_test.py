@@ -297,7 +297,11 @@ def test_input_is_explained(terminal):
 
 def test_slow_inputs_tell_their_time(terminal):
     t = terminal()
-    assert re.search(r"\[1\.\d s\]", t.run("import time; time.sleep(1.1)"))
+    told = []
+    while not told or (told[-1] >= 2 and len(told) < 3):  # the machine may be busy once, but not each time
+        told.append(float(re.search(r"\[(\d+\.\d) s\]", t.run("import time; time.sleep(1.1)"))[1]))
+        assert told[-1] >= 1.1
+    assert min(told) < 2, told
 
 
 def test_a_status_is_told_and_the_session_goes_on(terminal):
@@ -317,9 +321,14 @@ def test_ways_to_leave(terminal, words):
 
 
 def test_time_limit_counts_for_each_input(terminal):
+    """The variables live on, unless a busy machine gave the interpreter no turn before it was killed: then once more."""
     t = terminal("--timeout", "1")
-    t.run("kept = 1")
-    assert "timeout" in t.run("while True: pass")
+    for _ in range(6):
+        t.run("kept = 1")
+        said = t.run("while True: pass")
+        assert "timeout" in said
+        if "variables are lost" not in said:
+            break
     assert t.run("kept") == "1"
 
 
@@ -488,7 +497,7 @@ def test_ctrl_c_clears_the_input(terminal):
 def test_ctrl_c_interrupts_and_the_state_stays(terminal):
     t = terminal()
     t.run("kept = 7")
-    t.send("print('runs', flush=True)\nwhile True: pass\r\r")
+    t.send("print('runs', flush=True)\nwhile True: pass\r")
     t.wait_text("\nruns\n")
     t.send(CTRL_C)
     t.wait_text("KeyboardInterrupt")
@@ -523,7 +532,7 @@ def test_an_interpreter_that_dies_between_inputs(terminal):
     t = terminal()
     t.run("import os, threading; go = threading.Event()")
     t.run("threading.Thread(target=lambda: (go.wait(), os._exit(5))).start()")
-    t.run("threading.Timer(0.2, go.set).start()")
+    t.run("threading.Timer(3, go.set).start()")  # time enough for the next line to be typed
     t.send("half an in")
     t.wait_text("the interpreter ended with status 5\n[a new interpreter starts")
     t.wait_input(">>> half an in")
@@ -534,7 +543,7 @@ def test_an_interpreter_that_dies_between_inputs(terminal):
 
 def test_a_flood_of_output_can_be_interrupted(terminal):
     t = terminal()
-    t.send("while True: print('x' * 200)\r\r")
+    t.send("while True: print('x' * 200)\r")
     t.wait(lambda: len(t.raw) > 300_000, "much output")
     t.send(CTRL_C)
     t.wait_text("KeyboardInterrupt")
@@ -572,7 +581,7 @@ def test_reset_keeps_files(terminal):
 def test_signals_give_the_terminal_back(terminal, number, what):
     t = terminal()
     if what == "running":
-        t.send("print('runs', flush=True)\nwhile True: pass\r\r")
+        t.send("print('runs', flush=True)\nwhile True: pass\r")
         t.wait_text("\nruns\n")
     else:
         t.send("half")

@@ -300,6 +300,12 @@ static void op_end(const json_t *line)
     _exit(0);
 }
 
+static void op_refuse(const json_t *line)
+{
+    (void)line;
+    _exit(SPAWN_REFUSAL);
+}
+
 static void on_checkpoint(void *ctx, const struct checkpoint_info *info, const struct error *err)
 {
     (void)ctx;
@@ -429,23 +435,12 @@ static const struct {
     const char *name;
     void (*run)(const json_t *line);
 } ops[] = {
-    {"open", op_open},
-    {"execute", op_execute},
-    {"record", op_record},
-    {"attach", op_attach},
-    {"list", op_list},
-    {"reset", op_reset},
-    {"detach", op_detach},
-    {"interrupt", op_interrupt},
-    {"close", op_close},
-    {"end", op_end},
-    {"checkpoint", op_checkpoint},
-    {"rollback", op_rollback},
-    {"freeze", op_freeze},
-    {"terminal", op_terminal},
-    {"type", op_type},
-    {"resize", op_resize},
-    {"hold", op_hold},
+    {"open", op_open},         {"execute", op_execute},     {"record", op_record},
+    {"attach", op_attach},     {"list", op_list},           {"reset", op_reset},
+    {"detach", op_detach},     {"interrupt", op_interrupt}, {"close", op_close},
+    {"end", op_end},           {"refuse", op_refuse},       {"checkpoint", op_checkpoint},
+    {"rollback", op_rollback}, {"freeze", op_freeze},       {"terminal", op_terminal},
+    {"type", op_type},         {"resize", op_resize},       {"hold", op_hold},
     {"hangup", op_hangup},
 };
 

@@ -15,6 +15,7 @@ from sessions import Session, check_execution
 
 MIB = 1 << 20
 SLACK_MS = 250  # between a time limit and the end of what ran into it
+TRIES = 6  # of what needs the interpreter to have its turn within the 120 ms between an interrupt and a kill
 HOST_KB_MAX = 64 * 1024  # as for a single run
 # Seen from outside, as the name of a process: where the code is.
 CALL = "open('/proc/self/comm', 'w').write({!r})\n"
@@ -284,24 +285,28 @@ def prepare(session, code):
 
 
 def revive(session):
-    """A new interpreter where the old one had to be killed."""
+    """A new interpreter where the old one had to be killed; -> whether it lives on."""
     answer = session.ask("execute", code="1")
     if "state" not in answer:
         assert answer["error"]["code"] == "conflict" and "reset" in answer["error"]["hint"]
         session.reset()
+    return "state" in answer
 
 
 @pytest.mark.parametrize("code", INTERRUPTED.values(), ids=INTERRUPTED.keys())
 def test_a_time_limit_interrupts_in_time(session, code):
-    prepare(session, code)
+    """Of a few tries one ends in time and keeps the variables: on a busy machine 120 ms may be too short to listen."""
+    tries = []
 
-    def once():
+    def is_good(slack_ms):
+        return any(late <= slack_ms and (lives or covetest.IS_EMULATED) for late, lives in tries)
+
+    while len(tries) < TRIES and not is_good(SLACK_MS):
+        prepare(session, code)
         late = run_into_limit(session, code)
-        if covetest.IS_EMULATED:  # 120 ms may be too short for it to listen
-            revive(session)
-        return late
-    assert_in_time(once)
-    assert covetest.IS_EMULATED or session.value("kept") == "5"
+        tries.append((late, revive(session)))
+        assert not tries[-1][1] or session.value("kept") == "5"
+    assert is_good(SLACK_MS * covetest.SLOWNESS), tries
 
 
 @pytest.mark.parametrize("code", STUBBORN.values(), ids=STUBBORN.keys())
@@ -392,7 +397,8 @@ def test_too_much_memory_is_told(open_session):
     if run["error"] is None:  # killed, and not out of memory by its own account
         assert run["reason"]["kind"] == "oom"
         if not covetest.IS_ROOT:  # without a cgroup a watch ends the whole sandbox
-            assert "terminat" in session.ask("execute", code="1")["error"]["message"]
+            assert session.receive()["error"]["message"] == "the sandbox is gone"
+            assert session.receive_line() is None and session.process.wait(covetest.PATIENCE) == os.EX_UNAVAILABLE
             return
         session.reset()
     assert session.value("open('file').read()") == "'kept'"
@@ -414,7 +420,7 @@ def test_a_fork_bomb_is_ended(open_session):
     if "state" not in session.ask("execute", code="1"):
         session.reset()
     assert session.value("open('file').read()") == "'kept'"
-    assert len([pid for pid in covetest.descendants(session.process.pid) if is_alive(pid)]) < 10
+    wait_for(lambda: len([pid for pid in covetest.descendants(session.process.pid) if is_alive(pid)]) < 10, "the end of the bomb")
 
 
 BOMBS = {
@@ -602,9 +608,14 @@ def test_a_forged_end_changes_its_own_answer_only(session):
 
 def test_forged_words_do_not_hide_facts(session):
     """What is seen from outside wins over what the kernel says."""
-    run = session.run(FORGE + "frame(DATA, b'text/plain\\0all is well', 6)\nwhile True:\n"
-                              "    try: time.sleep(60)\n    except BaseException: frame(DONE, bytes(4)); break", timeout=0.3)
-    assert (run["state"], run["reason"]["kind"]) == ("timeout", "timeout")
+    lives = False
+    for _ in range(TRIES):  # until it had its turn, before it was killed
+        run = session.run(FORGE + "frame(DATA, b'text/plain\\0all is well', 6)\nwhile True:\n"
+                                  "    try: time.sleep(60)\n    except BaseException: frame(DONE, bytes(4)); break", timeout=0.3)
+        assert (run["state"], run["reason"]["kind"]) == ("timeout", "timeout")
+        if lives := revive(session):
+            break
+    assert lives
     run = session.run(FORGE + "frame(DATA, b'text/plain\\0all is well', 6)\nos._exit(0)")
     assert (run["state"], run["reason"]["kind"], run["exit_code"]) == ("failed", "runner_died", None)
     session.reset()
@@ -726,7 +737,7 @@ def test_many_executions_leak_nothing(session, is_long):
     rounds(200)
     fds, memory = session.host_fds(), session.host_kb()
     rounds(20_000 if is_long else 2000)
-    assert session.host_fds() <= fds
+    wait_for(lambda: session.host_fds() <= fds, "what the last one had open to be closed")  # behind its answer
     assert covetest.IS_ASAN or session.host_kb() - memory < 1024
     for _ in range(100):  # and what is refused leaks nothing either
         session.send("execute", code="1", stdin="x", timeout=-1)
@@ -736,7 +747,7 @@ def test_many_executions_leak_nothing(session, is_long):
     for _ in range(100):
         session.send("execute", code="1", stdin="x")
         assert session.receive()["error"]["code"] == "conflict"
-    assert session.host_fds() <= before
+    wait_for(lambda: session.host_fds() <= before, "what was refused to be closed")
 
 
 # --- ends ---------------------------------------------------------------------------------------

@@ -19,19 +19,19 @@ from covetest import BUILD, CGROUP_PARENT, PATIENCE, nothing_is_left, wait_for
 pytestmark = pytest.mark.skipif(not covetest.IS_ROOT, reason="uids of their own need root")
 
 # src/wire/spawn.h
-VERSION, MESSAGE, HEADER = 1, 256, struct.Struct("<IHHQQ")
+VERSION, MESSAGE, HEADER = 3, 256, struct.Struct("<IHHQQ")
 BODY = MESSAGE - HEADER.size
 (HELLO, CREATE, STATS, KILL, DESTROY, PROBE, PING, EXITED, SEALED, ZYGOTE, FREEZE, THAW, CULL, KEEP, LIST,
- TAKE, BROOD, APART) = range(1, 19)
-VERBS = 19
+ TAKE, BROOD, APART, PROXY, EGRESS, SEAL_LAYER, FIND_LAYER) = range(1, 23)
+VERBS = 23
 REPLY, FAILED = 1, 2
 ALLOW_DEGRADED, UNCOUNTED = 1, 2
 LIMITS = ("memory_bytes", "disk_bytes", "inodes", "cpu_milli", "pids", "open_files", "lifetime_ms")
-CREATE_BODY = struct.Struct("<32sQQQIIIIIIQ")
-KEEP_BODY = struct.Struct("<II16s")
-ENTRY = struct.Struct("<I3I16sIIIIQQQQQIIIII")
+CREATE_BODY = struct.Struct("<32sQQQIIIIIIQ32s")
+KEEP_BODY = struct.Struct("<II16sI96s")
+ENTRY = struct.Struct("<I3I16s96sIIIIIIQIIQQQQQIIIII")
 FAILURE = struct.Struct("<iii96s")
-CREATE_REPLY = struct.Struct("<III")
+SEALED_BODY = struct.Struct("<IIIIIIQ")
 STATS_BODY = struct.Struct("<QQQQQIIIII")
 USUAL = {"memory_bytes": 256 << 20, "disk_bytes": 64 << 20, "inodes": 4096, "cpu_milli": 500, "pids": 64,
          "open_files": 256, "lifetime_ms": 120_000}
@@ -53,8 +53,13 @@ def message(verb, serial=1, flags=0, sandbox=0, reserved=0, body=b""):
     return HEADER.pack(serial, verb, flags, sandbox, reserved) + body.ljust(BODY, b"\0")
 
 
-def create_body(digest, flags=0, zygote=0, reserved=0, **limits):
-    return CREATE_BODY.pack(digest, *((USUAL | limits)[name] for name in LIMITS), flags, reserved, zygote)
+def keep_body(slot, count, label=b"", note=None):
+    """`note` None: that of the sandbox stays as it is."""
+    return KEEP_BODY.pack(slot, count, label, note is not None, note or b"")
+
+
+def create_body(digest, flags=0, zygote=0, reserved=0, packages=b"", **limits):
+    return CREATE_BODY.pack(digest, *((USUAL | limits)[name] for name in LIMITS), flags, reserved, zygote, packages)
 
 
 def cull_body(*keep, count=None):
@@ -76,8 +81,7 @@ class Answer:
 
     @property
     def uids(self):
-        layers, host, inside = CREATE_REPLY.unpack(self.body[:CREATE_REPLY.size])
-        return layers, host, inside
+        return SEALED_BODY.unpack(self.body[:SEALED_BODY.size])[:3]
 
     @property
     def stats(self):
@@ -131,9 +135,11 @@ class Spawner:
         assert (answer.serial, answer.verb, answer.flags & REPLY) == (self.serial, verb, REPLY)
         return answer
 
-    def hello(self):
+    def hello(self, keeps_fds=False):
         answer = self.ask(HELLO, body=struct.pack("<I", VERSION))
         assert answer.failure is None, answer.failure
+        for fd in () if keeps_fds else answer.fds:
+            os.close(fd)
         return answer
 
     def create(self, digest, flags=0, **limits):
@@ -193,6 +199,22 @@ def test_hello_comes_first_and_tells_the_uids(fresh):
     version, is_rootless, first, count = struct.unpack("<IIII", fresh.hello().body[:16])
     assert (version, is_rootless, first, count) == (VERSION, 0, covetest.SANDBOX_UIDS.start, len(covetest.SANDBOX_UIDS))
     assert fresh.ask(PING).failure is None
+    fresh.end()
+
+
+def test_a_client_can_read_the_counters_itself(fresh, digest):
+    """The directories come with the hello, the place of the group with the seal."""
+    hello = fresh.hello(keeps_fds=True)
+    versions = hello.body[16:19]
+    assert len(hello.fds) == 3 and set(versions) <= {1, 2}
+    made = fresh.create(digest)
+    slot, nest = SEALED_BODY.unpack(made.body[:SEALED_BODY.size])[3:5]
+    assert nest == 0xFFFFFFFF
+    peak = {1: "memory.max_usage_in_bytes", 2: "memory.peak"}[versions[0]]
+    with open(f"/proc/self/fd/{hello.fds[0]}/{slot}/{peak}") as file:
+        assert 0 < int(file.read()) <= fresh.ask(STATS, made.sandbox).stats["memory_peak"]
+    for fd in hello.fds:
+        os.close(fd)
     fresh.end()
 
 
@@ -274,9 +296,36 @@ def test_its_tables_cannot_be_written(spawner):
 
 def test_nothing_is_kept_for_a_client_that_is_the_only_one(spawner, digest):
     made = spawner.create(digest)
-    asked = [spawner.ask(KEEP, made.sandbox, KEEP_BODY.pack(0, 0, b"")), spawner.ask(LIST), spawner.ask(TAKE, made.sandbox)]
+    asked = [spawner.ask(KEEP, made.sandbox, keep_body(0, 0)), spawner.ask(LIST), spawner.ask(TAKE, made.sandbox)]
     assert [answer.failure[3] for answer in asked] == ["nothing is kept for this client"] * 3
     assert spawner.ask(STATS, made.sandbox).stats["is_over"] == 0
+    spawner.end()
+
+
+def test_a_door_is_opened_in_one_sandbox_and_nowhere_else(spawner, digest):
+    """It listens on the loopback of that network namespace; another time, when the first one is closed."""
+    made, other = spawner.create(digest), spawner.create(digest)
+    for _ in range(2):
+        answer = spawner.ask(EGRESS, made.sandbox)
+        assert answer.failure is None and len(answer.fds) == 1
+        with socket.socket(fileno=answer.fds[0]) as door:
+            assert door.getsockname() == ("127.0.0.1", 808) and door.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+            cookie = door.getsockopt(socket.SOL_SOCKET, 71, 8)  # SO_NETNS_COOKIE
+            assert spawner.ask(EGRESS, made.sandbox).failure[0] == UNAVAILABLE  # there is one
+            second = spawner.ask(EGRESS, other.sandbox)
+            with socket.socket(fileno=second.fds[0]) as elsewhere, socket.socket() as own:
+                cookies = {cookie, elsewhere.getsockopt(socket.SOL_SOCKET, 71, 8), own.getsockopt(socket.SOL_SOCKET, 71, 8)}
+                assert len(cookies) == 3
+    assert spawner.ask(KILL, made.sandbox).failure is None
+    wait_for(lambda: spawner.ask(STATS, made.sandbox).stats["is_over"], "its end")
+    assert spawner.ask(EGRESS, made.sandbox).failure[0] == CONFLICT
+    for one in (made, other):
+        os.close(one.fds[0])
+    spawner.end()
+
+
+def test_without_a_proxy_there_is_none_to_start(spawner):
+    assert spawner.ask(PROXY).failure[0] == NOT_FOUND
     spawner.end()
 
 
@@ -357,7 +406,7 @@ def spinning(spawner, digest):
 def test_a_frozen_sandbox_stands_still_and_goes_on(spawner, spinning):
     for _ in range(3):
         spinning.wait_frozen()
-        before = spinning.cpu_us()
+        before = wait_for(lambda: (a := spinning.cpu_us()) == spinning.cpu_us() and a, "all that it used to be counted")
         for _ in range(200):  # each is a turn of the spawner's, in which it could have worked
             assert spawner.ask(PING).failure is None
         assert spinning.cpu_us() == before
@@ -442,9 +491,9 @@ class Family(Spinning):
 
     def sleepers(self):
         """{argument: (pid outside, pid inside)}"""
-        words = {pid: covetest.read_text(f"/proc/{pid}/cmdline").split("\0") for pid in covetest.sandboxed() if covetest.is_alive(pid)}
-        return {argv[1]: (pid, int(covetest.status_of(pid)["NSpid"].split()[-1])) for pid, argv in words.items()
-                if os.path.basename(argv[0]) == "sleep"}
+        inside = {pid: covetest.status_of(pid).get("NSpid") for pid in covetest.sandboxed() if covetest.is_alive(pid)}
+        words = {pid: covetest.read_text(f"/proc/{pid}/cmdline").split("\0") for pid in inside if inside[pid]}  # else it is gone
+        return {argv[1]: (pid, int(inside[pid].split()[-1])) for pid, argv in words.items() if os.path.basename(argv[0]) == "sleep"}
 
 
 @pytest.fixture
@@ -538,9 +587,9 @@ def bad_messages():
     yield "the other verb of its own", message(SEALED, 5)
     yield "unknown verb", message(40, 5)
     yield "zygote without descriptors", message(ZYGOTE, 5, body=create_body(bytes(32)))
-    yield "keep of nothing", message(KEEP, 5, body=KEEP_BODY.pack(0, 0, b""))
-    yield "keep without its descriptors", message(KEEP, 5, sandbox=1, body=KEEP_BODY.pack(0, 1, b""))
-    yield "byte behind a keep", message(KEEP, 5, sandbox=1, body=KEEP_BODY.pack(0, 0, b"") + b"\1")
+    yield "keep of nothing", message(KEEP, 5, body=keep_body(0, 0))
+    yield "keep without its descriptors", message(KEEP, 5, sandbox=1, body=keep_body(0, 1))
+    yield "byte behind a keep", message(KEEP, 5, sandbox=1, body=keep_body(0, 0) + b"\1")
     yield "list of a sandbox", message(LIST, 5, sandbox=1)
     yield "byte behind a list", message(LIST, 5, body=b"\0" * 8 + b"\1")
     yield "take of nothing", message(TAKE, 5)
@@ -620,7 +669,7 @@ def test_unknown_images_are_refused(spawner, digest):
     spawner.end()
 
 
-@pytest.mark.parametrize("verb", [STATS, KILL, DESTROY, FREEZE, THAW, CULL])
+@pytest.mark.parametrize("verb", [STATS, KILL, DESTROY, FREEZE, THAW, CULL, EGRESS])
 def test_unknown_sandboxes_are_refused(spawner, digest, verb):
     made = spawner.create(digest)
     for sandbox in (made.sandbox + 1, 2**64 - 1):
@@ -730,7 +779,7 @@ def test_the_lifetime_ends_a_sandbox_without_the_client(spawner, digest):
         told = spawner.receive()
         assert (told.verb, told.sandbox) == (EXITED, made.sandbox)
         assert told.stats["lifetime_over"] == 1
-    longer = spawner.create(digest, lifetime_ms=700)
+    longer = spawner.create(digest, lifetime_ms=max(2000, 700 * covetest.SLOWNESS))  # time enough to be sealed
     assert longer.failure is None
     told = spawner.receive()
     assert (told.verb, told.sandbox, told.stats["lifetime_over"]) == (EXITED, longer.sandbox, 1)
@@ -767,11 +816,11 @@ def random_message(dice, digest, sandbox):
     kind = dice.random()
     if kind < 0.02:
         return dice.randbytes(dice.choice([1, 24, 255, MESSAGE, MESSAGE, 257, 5000]))
-    verb = dice.choice([STATS, KILL, DESTROY, PING, CREATE] * 5 + [FREEZE, THAW, CULL, KEEP, LIST, TAKE, BROOD, APART] * 2 +
+    verb = dice.choice([STATS, KILL, DESTROY, PING, CREATE] * 5 + [FREEZE, THAW, CULL, KEEP, LIST, TAKE, BROOD, APART, EGRESS, PROXY] * 2 +
                        [PROBE, HELLO, dice.randrange(VERBS + 2)])
     flags = dice.choice([0] * 30 + [dice.getrandbits(16)])
     serial = dice.choice([0] + [dice.getrandbits(32) or 1] * 30)
-    names = verb in (STATS, KILL, DESTROY, FREEZE, THAW, CULL, KEEP, TAKE, APART)
+    names = verb in (STATS, KILL, DESTROY, FREEZE, THAW, CULL, KEEP, TAKE, APART, EGRESS)
     target = dice.choice([sandbox] * 4 + [dice.getrandbits(64), 0]) if names else 0
     body = b""
     if verb == CREATE:
@@ -781,8 +830,8 @@ def random_message(dice, digest, sandbox):
         body = cull_body(*(dice.choice([1, 2, 3, -1, dice.getrandbits(31)]) for _ in range(dice.randrange(57))),
                          count=dice.choice([None, None, 57, 2**32 - 1]))
     elif verb == KEEP:
-        body = KEEP_BODY.pack(dice.choice([0, 1, 2, 3, dice.getrandbits(32)]), dice.choice([0] * 9 + [dice.getrandbits(32)]),
-                              dice.randbytes(16))
+        body = keep_body(dice.choice([0, 1, 2, 3, dice.getrandbits(32)]), dice.choice([0] * 9 + [dice.getrandbits(32)]),
+                         dice.randbytes(16), dice.choice([None, dice.randbytes(96)]))
     elif verb in (LIST, BROOD):
         body = struct.pack("<Q", dice.choice([0, sandbox, dice.getrandbits(64)]))
     elif verb == HELLO:

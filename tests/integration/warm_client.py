@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 
+VERSION = 3
 HELLO, CREATE, DESTROY, SEALED, ZYGOTE = 1, 2, 5, 9, 10
 FAILED = 2
 HEADER, FAILURE = struct.Struct("<IHHQQ"), struct.Struct("<iii96s")
@@ -55,6 +56,10 @@ class Client:
             answer = self.receive()
             if answer[0] == self.serial:
                 return answer[2:]
+
+    def hello(self):
+        for fd in self.ask(HELLO, struct.pack("<I", VERSION))[2]:
+            os.close(fd)
 
     def wait_sealed(self, sandbox):
         while True:
@@ -99,7 +104,7 @@ def image_of(options):
 
 
 def use(client, digest, kernel, code):
-    client.ask(HELLO, struct.pack("<I", 1))
+    client.hello()
     body = struct.Struct("<32sQQQIIIIIIQ")
     config = json.dumps({"env": {"LANG": "C.UTF-8", "HOME": "/workspace"}}).encode()
     fds = [memory_file(pathlib.Path(kernel).read_bytes()), memory_file(config), 2]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clients of a real server that mean no good, or do not care: what they send, how they leave, and how many they are.
 
-Framing, slow peers and headers are in http_test.py; here is what the routes make of it."""
+Framing, slow peers and headers are in http_test.py and http_peers_test.py; here is what the routes make of it."""
 import contextlib
 import json
 import os
@@ -23,6 +23,7 @@ SHAPE = {"code", "message", "hint", "request_id"}
 NOTICED_S = 0.25  # from a peer's leaving to the end of its run
 LISTENERS_BYTES = 64 << 20
 TRIES = 5  # of which one must be as fast: the machine does other work, too
+KILLS = 3  # of them that may have to end an interpreter, which had no turn to end its code
 FOREVER = "import time\nprint('begun', flush=True)\ntime.sleep(600)"
 
 
@@ -187,9 +188,17 @@ def begin(server, path):
     return connection
 
 
+def has_survived(server, session):
+    """Whether the interpreter took an interrupt. One that gets no turn for a second is killed; then there is another."""
+    path = f"{SESSIONS}/{session}"
+    state = wait_for(lambda: (now := server.get(path).json["state"]) in ("ready", "failed") and now, "a session at rest")
+    assert state == "ready" or server.post(f"{path}/reset").status == 200
+    return state == "ready"
+
+
 @pytest.mark.parametrize("leave", [close, reset])
 def test_who_leaves_a_sync_run_ends_it(server, session, leave):
-    times = []
+    times, survived = [], 0
     for _ in range(TRIES):
         connection = begin(server, f"{SESSIONS}/{session}/execute")
         path = f"{EXECUTIONS}?session={session}&state=running"
@@ -198,8 +207,11 @@ def test_who_leaves_a_sync_run_ends_it(server, session, leave):
         leave(connection.sock)
         assert ended(server, running)["state"] == "cancelled"
         times.append(time.monotonic() - begun)
+        if has_survived(server, session):
+            survived += 1
+            assert execute(server, session, "print('alive')")["stdout"] == "alive\n"
     assert min(times) < NOTICED_S * SLOWNESS, times
-    assert execute(server, session, "print('alive')")["stdout"] == "alive\n"
+    assert survived >= TRIES - KILLS
 
 
 def test_who_leaves_a_stateless_run_ends_it(server):

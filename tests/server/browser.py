@@ -24,7 +24,7 @@ class Browser:
     def __init__(self):
         if not os.path.exists(PROGRAM):
             pytest.skip("chromium is not installed (tools/install-deps browser)")
-        self.folder = tempfile.mkdtemp(prefix="cove-browser-")
+        self.folder = tempfile.mkdtemp(prefix="cove-test-browser-")
         self.requests, self.complaints, self.buffer, self.number = [], [], b"", 0
         theirs_in, self.to = os.pipe()
         self.back, theirs_out = os.pipe()

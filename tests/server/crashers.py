@@ -1,49 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tests of crashes share: a server that keeps address, data and cgroups over its deaths, and what is left of it."""
-import contextlib
-import ctypes
 import datetime
 import http.client
-import os
 import pathlib
 import shutil
-import socket
 import tempfile
 import threading
 
 import covetest
 from covetest import PATIENCE, wait_for
-from server import Server
+from server import Server, free_port
 
-PR_SET_CHILD_SUBREAPER = 36
 SESSIONS = "/api/v1/sessions"
 EXECUTIONS = "/api/v1/executions"
 ENDS = ("completed", "failed", "timeout", "cancelled", "lost")
 # What a client sees of a server that dies under its request: nobody can say what became of that.
 BROKEN = (OSError, http.client.HTTPException)
-FILES = {"file-secret", "internal-token", "node", "token"}  # and those of the database
-
-
-@contextlib.contextmanager
-def orphans_come_to_us():
-    """Who reaps the children of a killed spawner, and how soon, is not for pid 1 of this machine to say."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    assert libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
-    yield
-    assert libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) == 0
-
-
-def reap(*known):
-    for pid in covetest.children_of(os.getpid()):
-        if pid not in known:
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)
-
-
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
+FILES = {"blobs", "file-secret", "internal-token", "node", "token"}  # and those of the database
 
 
 def now():
@@ -54,7 +27,7 @@ class Home:
     """Where a server lives: the next one finds there what the one before has left."""
 
     def __init__(self, *args, cove=None, env=None):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="cove-home-"))
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="cove-test-home-"))
         self.folder.chmod(0o755)
         self.data_dir, self.port = self.folder / "data", free_port()
         self.args, self.cove, self.env, self.server, self.group = args, cove, env or {}, None, None
@@ -83,6 +56,7 @@ class Home:
         if "spawner" in names:
             self.spawner_died_at = now()
             self.bury(pids["coved"])
+            self.spawner_died_at = now()  # its coved has accepted things until it noticed, which are lost with it
             self.start()
         else:
             wait_for(lambda: server.find_coved() not in (None, pids["coved"]), "another coved")
@@ -93,8 +67,8 @@ class Home:
         """After the end of a spawner: nothing that it had lives on, whatever its cgroups are."""
         server = self.server
         server.process.wait(PATIENCE)
-        wait_for(lambda: reap() or not coved or not covetest.is_alive(coved), "the end of coved")
-        wait_for(lambda: reap() or not server_pids(self.group), "no process of a sandbox")
+        wait_for(lambda: covetest.reap() or not coved or not covetest.is_alive(coved), "the end of coved")
+        wait_for(lambda: covetest.reap() or not server_pids(self.group), "no process of a sandbox")
         shutil.rmtree(server.folder)
 
     def end(self):
@@ -102,13 +76,15 @@ class Home:
         server = self.server
         coved = server.find_coved()
         assert server.stop() == 0, server.say()
-        wait_for(lambda: reap(server.process.pid) or not (coved and covetest.is_alive(coved)), "the end of coved")
+        wait_for(lambda: covetest.reap(server.process.pid) or not (coved and covetest.is_alive(coved)), "the end of coved")
         server.nothing_is_left()
         mounts = covetest.read_text("/proc/self/mountinfo")
         assert self.group not in mounts and str(self.folder) not in mounts
         names = {path.name for path in (self.data_dir / "server").iterdir()}
         assert {name for name in names if not name.startswith("cove.db")} == FILES
-        assert {path.name for path in self.data_dir.iterdir()} <= {"server", "images"}
+        assert list((self.data_dir / "server/blobs/tmp").glob("*")) == [], "what was cut off is removed"
+        assert {path.name for path in self.data_dir.iterdir()} <= {"server", "images", "layers"}
+        assert list(self.data_dir.glob("layers/*")) == [], "nobody asked for packages"
         self.release()
 
     def release(self):
@@ -150,6 +126,16 @@ def read(server, execution):
 def ended(server, execution):
     """The document, when it has ended."""
     return wait_for(lambda: (doc := read(server, execution))["state"] in ENDS and doc, f"the end of {execution}")
+
+
+def settled(server, execution):
+    """What it ended with, once all that it made is at rest: before that it is not said where to fetch it."""
+    ended(server, execution)
+
+    def look():
+        doc = read(server, execution)
+        return doc if all(artifact["download_url"] for artifact in doc["artifacts"]) else None
+    return wait_for(look, "what it made is at rest")
 
 
 def pages(server, path, name):

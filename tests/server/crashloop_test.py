@@ -12,8 +12,7 @@ import time
 import pytest
 
 import covetest
-import crashers
-from covetest import IS_ASAN, SLOWNESS
+from covetest import IS_ASAN, SLOWNESS, wait_for
 from crashers import BROKEN, EXECUTIONS, SESSIONS, Home, Listener, ended, pages, read, side_by_side
 
 pytestmark = pytest.mark.skipif(not covetest.IS_ROOT, reason="uids and cgroups of their own need root")
@@ -23,6 +22,7 @@ VICTIMS = {("coved",): 6, ("spawner",): 1, ("coved", "spawner"): 1, ("spawner", 
 LOAD_S = 0.6 * SLOWNESS  # the latest instant of a death
 SMALL = {"resources": {"memory_bytes": 64 << 20, "pids": 16}}
 UNSET = "unset"
+LAST_WORDS = ("cove-spawner went away", "the sandbox is gone")
 SAMPLE = 40
 LINES = 10
 WORK = """
@@ -48,6 +48,12 @@ class Session:
         self.values = {UNSET}  # what x may be
         self.loose = set()  # what it may yet become, by code that may run, or wait
         self.may_be_over, self.over = False, None  # somebody tried to end it; the document with which it ended
+
+
+def is_orphan(session, doc):
+    """It was accepted while its session was on its way back, which then had no interpreter any more."""
+    return session.may_have_failed and doc["state"] == "cancelled" and \
+        doc["reason"]["message"] == "the interpreter of the session is gone"
 
 
 class Execution:
@@ -103,7 +109,10 @@ class Worker:
     def pick(self):
         if not self.usable():
             self.create()
-        return self.dice.choice(self.usable())
+        usable = self.usable()
+        if not usable:
+            raise ConnectionError("the spawner died behind the answer, and the new session with it")
+        return self.dice.choice(usable)
 
     def create(self):
         if len(self.usable()) >= 3:
@@ -116,22 +125,26 @@ class Worker:
         self.sessions[answer.json["id"]] = Session(answer.json)
         del self.tries[word]
 
-    def post(self, path, wish, **more):
-        """The last word of a server whose spawner has just died is that it could not be done: as good as none."""
-        answer = self.server.post(path, wish, **more)
-        if answer.status == 503 and answer.json["error"]["message"] == "cove-spawner went away":
+    def post(self, path, wish=None, **more):
+        """The last words of a server whose spawner has just died are that it could not be done: as good as none. A sandbox
+        that went alone is found by the check, which knows of no reason for it."""
+        return self.unless_gone(self.server.post(path, wish, **more))
+
+    @staticmethod
+    def unless_gone(answer):
+        if answer.status == 503 and answer.json["error"]["message"] in LAST_WORDS:
             raise ConnectionError(answer)
         return answer
 
     def ask(self, session, code, statuses, **wish):
         """Nothing but what was asked for, or that something else runs."""
-        answer = self.server.post(f"{SESSIONS}/{session.id}/execute", {"code": code} | wish)
+        answer = self.post(f"{SESSIONS}/{session.id}/execute", {"code": code} | wish)
         if answer.status == 409 and answer.code in ("session_busy", "session_failed"):
             return None
         if answer.status == 404 and self.is_lost(session):
             return None
         assert answer.status in statuses, (session.id, answer)
-        return answer.json
+        return None if is_orphan(session, answer.json) else answer.json
 
     def told(self, session, doc):
         """A result of what was to be the end of all that ran in the session before."""
@@ -193,7 +206,7 @@ class Worker:
         except BROKEN:
             self.count["broken"] += 1
         except AssertionError as error:
-            if any(word in str(error) for word in ("session_busy", "session_failed", *["not_found"] * self.is_lost(session))):
+            if any(word in str(error) for word in ("session_busy", "session_failed", *LAST_WORDS, *["not_found"] * self.is_lost(session))):
                 self.tighten(session, word)
                 return
             raise
@@ -210,7 +223,7 @@ class Worker:
         execution = self.start()
         if execution:
             execution.may_fail = execution.session.may_have_failed = True
-            answer = self.server.post(f"{EXECUTIONS}/{execution.id}/cancel")
+            answer = self.post(f"{EXECUTIONS}/{execution.id}/cancel")
             assert answer.status == 200, answer
 
     def delete(self):
@@ -219,7 +232,7 @@ class Worker:
         session = self.pick()
         session.may_be_over = True
         self.spoil(session)
-        answer = self.server.delete(f"{SESSIONS}/{session.id}")
+        answer = self.unless_gone(self.server.delete(f"{SESSIONS}/{session.id}"))
         assert answer.status == 200 and answer.json["state"] == "terminated", answer
         session.over = answer.json
 
@@ -233,9 +246,7 @@ class Worker:
         self.spoil(session)
         session.may_have_failed = True
         session.values |= {UNSET}
-        answer = self.server.post(f"{SESSIONS}/{session.id}/reset")
-        if answer.status == 409 and answer.code == "session_busy":  # it is being taken over: nothing was done
-            return
+        answer = self.post(f"{SESSIONS}/{session.id}/reset")
         assert answer.status == 200 or answer.status == 404 and self.is_lost(session), answer
         session.values = {UNSET} | session.loose  # what waits is not ended by it
 
@@ -294,10 +305,7 @@ class Worker:
             assert doc == heard, f"it has two endings:\n{doc}\n{heard}"
         if not execution.end and not execution.may_fail:
             is_hit = doc["created_at"] <= self.home.spawner_died_at
-            # Accepted while its session was on its way back, which then had no interpreter any more.
-            is_orphan = execution.session.may_have_failed and doc["state"] == "cancelled" and \
-                doc["reason"]["message"] == "the interpreter of the session is gone"
-            assert is_orphan or doc["state"] in ("completed", *["lost"] * is_hit), (execution.session.id, doc["reason"], doc)
+            assert is_orphan(execution.session, doc) or doc["state"] in ("completed", *["lost"] * is_hit), (execution.session.id, doc["reason"], doc)
         if doc["state"] == "completed":
             assert doc["stdout"] == execution.output, doc
         execution.end, execution.is_checked = doc, True
@@ -318,10 +326,13 @@ class Worker:
         self.keep(Execution(doc, session, doc["stdout"]), doc)
 
     def check_lost(self, session):
-        """It has ended, and says why."""
-        answer = self.server.get(f"{SESSIONS}/{session.id}")
-        assert answer.status == 200, answer
-        assert answer.json["state"] == "terminated" and answer.json["problem"] and answer.json["ended_at"], answer
+        """It has ended, or does as soon as that is written, and says why."""
+        def look():
+            answer = self.server.get(f"{SESSIONS}/{session.id}")
+            assert answer.status == 200 and answer.json["state"] in ("terminating", "terminated"), answer
+            return answer if answer.json["state"] == "terminated" else None
+        answer = wait_for(look, "its end")
+        assert answer.json["problem"] and answer.json["ended_at"], answer
         session.over, session.may_be_over = answer.json, True
 
     def check_over(self, session):
@@ -362,7 +373,7 @@ def test_every_promise_is_kept_over_every_death(is_long):
     dice = random.Random(seed)
     rounds = int(os.environ.get("COVE_TEST_ROUNDS") or (LONG_ROUNDS if is_long else ROUNDS))
     count = collections.Counter()
-    with crashers.orphans_come_to_us():
+    with covetest.orphans_come_to_us():
         home = Home()
         try:
             workers = [Worker(home, number, seed) for number in range(WORKERS)]

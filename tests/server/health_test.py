@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+import covetest
 from covetest import wait_for
 from server import Server
 
@@ -145,7 +146,7 @@ def test_nodes(server, session):
     first = own()
     assert first["state"] == "ready" and first["runtime"] == "native" and first["epoch"] >= 1
     assert first["load"]["sessions"] >= 1 and first["capacity"]["max_sessions"] >= 1
-    wait_for(lambda: own()["heartbeat_at"] > first["heartbeat_at"], "the next heartbeat", 15)
+    wait_for(lambda: own()["heartbeat_at"] > first["heartbeat_at"], "the next heartbeat")
 
 
 def test_runners(server):
@@ -169,7 +170,8 @@ def test_a_session_is_a_container(server, session):
     run(server, session, "sum(range(1_000_000))")
     container = server.get(f"{API}/containers/{session}").json
     usage = container.pop("usage")
-    assert usage["cpu_ms"] > 0 and usage["peak_memory_bytes"] > 1 << 20 and usage["pids"] >= 2
+    if covetest.IS_ROOT:  # who has no groups has no counters
+        assert usage["cpu_ms"] > 0 and usage["peak_memory_bytes"] > 1 << 20 and usage["pids"] >= 2
     listed = next(one for one in containers(server, 1) if one["id"] == session)
     assert listed == container | {"usage": None}
     assert (container["state"], container["runtime"], container["language"]) == ("ready", "native", "python")

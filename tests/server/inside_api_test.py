@@ -6,10 +6,13 @@ import json
 
 import pytest
 
+import covetest
 from covetest import wait_for
 from server import Server
 
+needs_groups = pytest.mark.skipif(not covetest.IS_ROOT, reason="forks need groups that can be frozen")
 SESSIONS = "/api/v1/sessions"
+TRIES = 3  # of which the interpreter must survive one
 numbers = itertools.count()
 
 # The kernel is the code's to change: what it answers is content.
@@ -63,6 +66,12 @@ class Session:
         assert answer.status == 202, answer
         wait_for(lambda: self.get("").json["state"] == "busy", "a busy session")
         return answer.json["id"]
+
+    def has_survived(self):
+        """Whether its interpreter took an interrupt. One that gets no turn for a second is killed; then there is another."""
+        state = wait_for(lambda: (now := self.get("").json["state"]) in ("ready", "failed") and now, "the end of the code")
+        assert state == "ready" or self.post("/reset").status == 200
+        return state == "ready"
 
     def get(self, rest, **kwargs):
         return self.server.get(self.path + rest, **kwargs)
@@ -159,13 +168,15 @@ def test_odd_names_are_names(session, name):
 
 
 def test_a_busy_session_is_not_asked(session):
-    execution = session.begin("import time\nwhile True: time.sleep(0.01)")
-    refused(session.get("/variables"), 409, "session_busy")
-    refused(session.get("/variables/x"), 409, "session_busy")
-    refused(session.post("/checkpoints", {}), 409, "session_busy")
-    refused(session.post("/rollback", {"checkpoint": "x"}), 409, "session_busy")
-    assert session.server.post(f"/api/v1/executions/{execution}/cancel").status == 200
-    wait_for(lambda: session.get("").json["state"] == "ready", "the end of the code")
+    def try_it():
+        execution = session.begin("import time\nwhile True: time.sleep(0.01)")
+        refused(session.get("/variables"), 409, "session_busy")
+        refused(session.get("/variables/x"), 409, "session_busy")
+        refused(session.post("/checkpoints", {}), 409, "session_busy")
+        refused(session.post("/rollback", {"checkpoint": "x"}), 409, "session_busy")
+        assert session.server.post(f"/api/v1/executions/{execution}/cancel").status == 200
+        return session.has_survived()
+    assert any(try_it() for _ in range(TRIES))
     assert session.get("/variables").status == 200
 
 
@@ -246,24 +257,36 @@ def test_a_session_that_ends_while_it_is_asked(server, session):
     assert server.get("/api/v1/sessions").status == 200
 
 
+# Answers once there is a file: a question takes as long as the test needs to look at it.
+WAIT_TO_GO = TAKE_OVER + f"""
+def wait(_):
+    while not os.path.exists('go'): time.sleep(0.01)
+    say('{{"variables": [], "truncated": false}}')
+questions.answers[{VARIABLES}] = wait
+"""
+
+
 def test_a_client_that_leaves_while_it_asks(server, session):
-    session.run(TAKE_OVER + f"def wait(_):\n    time.sleep(0.3)\n    say('{{\"variables\": [], \"truncated\": false}}')\n"
-                            f"questions.answers[{VARIABLES}] = wait")
+    session.run(WAIT_TO_GO)
     connection = server.connect()
     server.begin(connection, "GET", f"{session.path}/variables")
     wait_for(lambda: session.get("").json["state"] == "busy", "the question")
     connection.close()
+    assert server.put(f"{session.path}/files/go", b"").status == 201
     wait_for(lambda: session.get("").json["state"] == "ready", "its end")
     assert session.get("/variables").json == {"variables": [], "truncated": False}
 
 
 def test_code_that_waits_for_a_question_begins_after_it(session):
-    session.run(TAKE_OVER + f"def wait(_):\n    time.sleep(0.3)\n    say('{{\"variables\": [], \"truncated\": false}}')\n"
-                            f"questions.answers[{VARIABLES}] = wait")
+    session.run(WAIT_TO_GO)
     with concurrent.futures.ThreadPoolExecutor() as pool:
         asked = pool.submit(session.get, "/variables")
         wait_for(lambda: session.get("").json["state"] == "busy", "the question")
-        assert session.run("print(1)", queue=True) == "1\n"
+        queued = pool.submit(session.run, "print(1)", queue=True)
+        path = f"/api/v1/executions?session={session.id}&state=queued"
+        wait_for(lambda: session.server.get(path).json["executions"], "the code to wait")
+        assert session.server.put(f"{session.path}/files/go", b"").status == 201
+        assert queued.result() == "1\n"
         assert asked.result().status == 200
 
 
@@ -337,7 +360,7 @@ def test_only_python_can_be_kept(server):
     ("rollback", {"id": "x"}), ("fork", {"name": "a b"}), ("fork", {"names": "x"})])
 def test_requests_are_checked(session, route, body):
     answer = session.post(f"/{route}", body)
-    assert answer.status in (400, 413), answer
+    assert answer.status in (413, 422), answer
     assert session.checkpoints() == []
 
 
@@ -378,6 +401,7 @@ def test_a_restart_loses_checkpoints_and_says_so():
 
 # --- forks ----------------------------------------------------------------------------------------
 
+@needs_groups
 def test_a_fork_has_what_the_first_had(server):
     with Session(server, language="python", resources={"forks": 2}) as session:
         session.run("x = [1]\nopen('a.txt', 'w').write('both')")
@@ -398,6 +422,7 @@ def test_a_fork_has_what_the_first_had(server):
             assert child.value("x") == [1, 2]
 
 
+@needs_groups
 def test_forks_are_counted_and_asked_for(server, session):
     refused(session.post("/fork", {}), 409, "fork_unsupported")
     with Session(server, language="python", resources={"forks": 1}) as parent:
@@ -410,10 +435,12 @@ def test_forks_are_counted_and_asked_for(server, session):
 
 def test_what_cannot_be_forked_is_refused(server):
     with Session(server, language="python", resources={"forks": 1}) as session:
-        execution = session.begin("import time\nwhile True: time.sleep(0.01)")
-        refused(session.post("/fork", {}), 409, "session_busy")
-        server.post(f"/api/v1/executions/{execution}/cancel")
-        wait_for(lambda: session.get("").json["state"] == "ready", "the end of the code")
+        def try_it():
+            execution = session.begin("import time\nwhile True: time.sleep(0.01)")
+            refused(session.post("/fork", {}), 409, "session_busy")
+            server.post(f"/api/v1/executions/{execution}/cancel")
+            return session.has_survived()
+        assert any(try_it() for _ in range(TRIES))
         session.run("import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()")
         refused(session.post("/fork", {}), 409, "fork_refused")
         assert session.run("print(1)") == "1\n"
@@ -421,6 +448,7 @@ def test_what_cannot_be_forked_is_refused(server):
         assert session.id in states
 
 
+@needs_groups
 def test_code_that_waits_for_a_fork_begins_after_it(server):
     with Session(server, language="python", resources={"forks": 1}) as session:
         session.run("data = bytearray(80 << 20)\nopen('large', 'wb').write(bytes(40 << 20))")

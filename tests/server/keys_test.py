@@ -232,6 +232,29 @@ def test_revoking_ends_terminals(server):
         assert (kind, int.from_bytes(text[:2], "big")) == (8, 1008) and b"revoked" in text, (kind, text)
 
 
+def test_expiry_ends_streams(server):
+    """A key that is over in a moment, and a stream that would go on; a longer moment, when it was over before there was output."""
+    def has_output(seconds):
+        with contextlib.ExitStack() as stack:
+            made = stack.enter_context(key(server, expires_in=seconds))
+            own = server.post(SESSIONS, {}, token=made["key"])
+            if own.status == 401:
+                return False
+            assert own.status == 201, own
+            path = f"{SESSIONS}/{own.json['id']}"
+            link = stack.enter_context(contextlib.closing(server.connect()))
+            server.begin(link, "POST", f"{path}/execute", {"code": "print('on', flush=True)\nwhile True: pass", "mode": "stream",
+                                                           "timeout": seconds + 22}, token=made["key"])
+            events = link.getresponse()
+            assert events.status in (200, 401), events.status
+            names = [line.split()[1] for line in events if line.startswith(b"event:")]
+            assert b"ended" not in names, names
+            assert server.get(path, token=made["key"]).status == 401
+            assert server.delete(path).status == 200
+            return b"stdout" in names
+    assert any(has_output(seconds) for seconds in (3, 6, 12, 24))
+
+
 def test_keys_outlive_the_server_process():
     with Server() as server, key(server) as kept:
         with key(server) as gone:

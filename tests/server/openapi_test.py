@@ -91,3 +91,13 @@ def test_every_body_example_fits_its_schema(document):
 def test_of_two_names_one_is_there(document, body, is_good):
     schema = document["components"]["schemas"]["ExtendSession"]
     assert _validator(schema, document).is_valid(body) == is_good
+
+
+@pytest.mark.parametrize("name", ["mkdir", "move", "sign", "upload"])
+def test_the_doors_of_files_are_names_of_files_too(shared_server, name):
+    """So the methods that such a path takes are more than its own entry in the document has."""
+    session = shared_server.post("/api/v1/sessions", {"language": "python"}).json["id"]
+    path = f"/api/v1/sessions/{session}/files/{name}"
+    assert shared_server.request("OPTIONS", path).headers["Allow"] == "GET, HEAD, POST, PUT, DELETE"
+    assert shared_server.put(path, b"a file").status == 201 and shared_server.get(path).body == b"a file"
+    assert shared_server.delete(path).status == 204 and shared_server.delete(f"/api/v1/sessions/{session}").status == 200

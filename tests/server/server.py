@@ -7,6 +7,8 @@
 
 The fixtures `server` (one for each test) and `shared_server` (one for all tests of a run, which must leave it as they
 found it) are in conftest.py."""
+import fcntl
+import functools
 import http.client
 import itertools
 import json
@@ -61,16 +63,29 @@ def is_public(path):
     return all(parent.stat().st_mode & 0o001 for parent in [path, *path.parents])
 
 
+@functools.cache
+def port_locks():
+    """A file of which every process of tests locks a byte for each port that it has taken, until it ends."""
+    return open(pathlib.Path(tempfile.gettempdir(), f"cove-test-ports-{os.geteuid()}"), "wb")
+
+
+taken_ports = set()  # by this process, whose own locks do not keep it out
+
+
 def free_port():
-    """One that nobody listens at, out of those that the kernel gives to nobody."""
+    """One that nobody listens at, nor is about to, out of those that the kernel gives to nobody."""
     while True:
         port = random.randrange(20000, 32000)
+        if port in taken_ports:
+            continue
         with socket.socket() as probe:
             try:
+                fcntl.lockf(port_locks(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
                 probe.bind(("127.0.0.1", port))
-                return port
             except OSError:
                 continue
+        taken_ports.add(port)
+        return port
 
 
 FREE = "free"
@@ -84,7 +99,7 @@ class Server:
             cove = covetest.Cove(covetest.BUILD if is_public(covetest.BUILD) else covetest.public_build())
         # Of its own: tests beside it look for leftovers.
         self.group = group or f"{covetest.CGROUP_PARENT}-{next(numbers)}"
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="cove-serve-"))
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="cove-test-serve-"))
         self.folder.chmod(0o755)
         if cove.user:
             entry = pwd.getpwnam(cove.user)
@@ -215,7 +230,9 @@ class Server:
         try:
             self.begin(own, method, path, body, token, headers)
             response = own.getresponse()
-            return Answer(response, response.read())
+            answer = Answer(response, response.read())
+            assert answer.status != 429 or int(answer.headers["Retry-After"]) > 0, "who is told to come later is told when"
+            return answer
         finally:
             if own is not connection:
                 own.close()

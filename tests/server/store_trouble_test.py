@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The database in trouble: no space, locked, read-only, cut short, moved, replaced. Errors say so, nothing that was told
 is lost, and the server goes on by itself when the cause is gone."""
+import concurrent.futures
 import contextlib
 import os
 import pathlib
@@ -14,7 +15,7 @@ import pytest
 import covetest
 import crashers
 from covetest import PATIENCE, wait_for
-from crashers import EXECUTIONS, SESSIONS, Listener, create, ended, execute, read, side_by_side
+from crashers import EXECUTIONS, SESSIONS, Listener, create, ended, execute, read, settled, side_by_side
 from server import Server
 
 pytestmark = pytest.mark.skipif(not covetest.IS_ROOT, reason="mounting needs root")
@@ -26,7 +27,7 @@ SPACE = 24 << 20
 @pytest.fixture
 def disk():
     """A small file system of the test's own."""
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="cove-disk-"))
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="cove-test-disk-"))
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SPACE},mode=755", "cove-test", folder], check=True)
     yield folder
     subprocess.run(["umount", folder], check=True)
@@ -41,7 +42,7 @@ def server(disk):
 
 @pytest.fixture(autouse=True)
 def reaping():
-    with crashers.orphans_come_to_us():
+    with covetest.orphans_come_to_us():
         yield
 
 
@@ -97,15 +98,17 @@ def replaced(disk):
         (disk / "elsewhere").rename(path)
 
 
+STATUSES = {"the disk of the database is full": (507, "storage_full")}
 TROUBLES = {full: "the disk of the database is full", locked: "the database is locked by another program",
             moved: "the file of the database has been moved or removed",
             replaced: "the file of the database has been moved or removed"}
 
 
 def assert_trouble(answer, words):
-    assert answer.status == 503, answer
+    status, code = STATUSES.get(words, (503, "unavailable"))
+    assert answer.status == status, answer
     error = answer.json["error"]
-    assert error["code"] == "unavailable" and words in error["message"] and error["hint"], error
+    assert error["code"] == code and words in error["message"] and error["hint"], error
     assert error["request_id"] == answer.headers["X-Request-Id"]
     for secret in (b"/tmp", b"cove.db", b"sqlite"):
         assert secret not in answer.body.lower(), answer
@@ -142,13 +145,16 @@ def test_nothing_is_lost_and_it_goes_on_by_itself(server, disk, trouble):
     thread.start()
     with trouble(disk):
         until_refused(lambda: server.post(SESSIONS, {}), words)
-        for answer in side_by_side(lambda act: act(), [
-                lambda: server.post(SESSIONS, {"name": "never"}, headers={"Idempotency-Key": "k"}),
-                lambda: ask(server, idle[0], "y = 1", "async"),
-                lambda: ask(server, idle[1], "z = 1"),
-                lambda: ask(server, idle[2], "import time; time.sleep(0.1); z = 1"),
-                lambda: ask(server, known, "open('waited', 'w')", "async", queue=True),
-                lambda: server.delete(f"{SESSIONS}/{doomed}")]):
+        *answers, short, longer = side_by_side(lambda act: act(), [
+            lambda: server.post(SESSIONS, {"name": "never"}, headers={"Idempotency-Key": "k"}),
+            lambda: ask(server, idle[0], "y = 1", "async"),
+            lambda: ask(server, known, "open('waited', 'w')", "async", queue=True),
+            lambda: server.delete(f"{SESSIONS}/{doomed}"),
+            lambda: ask(server, idle[1], "z = 1"),
+            lambda: ask(server, idle[2], "import time; time.sleep(0.1); z = 1")])
+        kept = [answer.json for answer in (short, longer) if answer.status == 200]  # a full disk may have room for so little
+        answers += [answer for answer in (short, longer) if answer.status != 200 or trouble is not full]
+        for answer in answers:
             assert_trouble(answer, words)
         assert server.get(f"{SESSIONS}/{doomed}").json["state"] == "terminating"
         let_go(server)
@@ -156,11 +162,12 @@ def test_nothing_is_lost_and_it_goes_on_by_itself(server, disk, trouble):
         assert server.get(SESSIONS).status == 200
         assert read(server, running)["state"] == "running", "its end is not written"
         assert listener.ends == []
-    doc = ended(server, running)
+    doc = settled(server, running)
     assert (doc["state"], doc["stdout"]) == ("completed", "gone\n")
     thread.join(PATIENCE)
     assert listener.ends == [doc]
     assert read(server, old["id"]) == old
+    assert [read(server, one["id"]) for one in kept] == kept
     answer = server.delete(f"{SESSIONS}/{doomed}")
     assert answer.status == 200 and answer.json["state"] == "terminated", answer
     assert server.get(f"{SESSIONS}/{doomed}").json == answer.json
@@ -182,6 +189,55 @@ def let_go(server):
     for pid in crashers.server_pids(server.group):
         with contextlib.suppress(OSError):
             pathlib.Path(f"/proc/{pid}/cwd/go").touch()
+
+
+def test_an_attempt_does_not_stay_under_way(server, disk):
+    """It was written that it began, and then neither its outcome nor that there is none."""
+    code = "import os, time\nopen('here', 'w').close()\nwhile not os.path.exists('go'): time.sleep(0.01)"
+    answers = []
+
+    def attempt():
+        return server.post("/execute", {"code": code, "timeout": 600}, headers={"Idempotency-Key": "k"})
+    thread = threading.Thread(target=lambda: answers.append(attempt()))
+    thread.start()
+    wait_for(lambda: is_anywhere(server, "here"), "code that runs")
+    assert attempt().code == "idempotency_in_progress"
+    with locked(disk):
+        until_refused(lambda: server.post(SESSIONS, {}), TROUBLES[locked])
+        let_go(server)
+        thread.join(PATIENCE)
+        assert_trouble(answers[0], TROUBLES[locked])
+    again = concurrent.futures.ThreadPoolExecutor(1).submit(wait_for, lambda: try_again(attempt), "another attempt")
+    wait_for(lambda: let_go(server) or again.done(), "its end")
+    assert again.result().status == 200, again.result()
+
+
+def test_what_was_told_before_the_trouble_was_known_is_kept(server, disk):
+    """The end of an execution is safe before it is in the database; who asks for it there is not told that there is none."""
+    session = create(server)["id"]
+    key = {"Idempotency-Key": "k"}
+    with locked(disk):
+        told = execute(server, session, "print(41)")
+        assert_trouble(server.get(f"{EXECUTIONS}/{told['id']}?"), TROUBLES[locked])
+        assert_trouble(ask(server, session), TROUBLES[locked])
+    assert read(server, told["id"]) == told
+    with locked(disk):
+        told = execute(server, session, "print(42)")
+        count = len(server.addresses())
+        os.kill(server.coved, 9)
+    server.wait_ready(count + 1)
+    assert read(server, told["id"]) == told
+    first = server.post("/execute", {"code": "print(43)"}, headers=key)
+    assert server.post("/execute", {"code": "print(43)"}, headers=key).json == first.json
+
+
+def try_again(attempt):
+    answer = attempt()
+    return answer if answer.status != 409 or answer.code != "idempotency_in_progress" else None
+
+
+def is_anywhere(server, name):
+    return [pid for pid in crashers.server_pids(server.group) if os.path.exists(f"/proc/{pid}/cwd/{name}")]
 
 
 def test_an_end_that_was_not_written_comes_again(server, disk):

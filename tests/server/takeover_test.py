@@ -13,7 +13,7 @@ import pytest
 import covetest
 import crashers
 from covetest import IS_ASAN, wait_for
-from crashers import SESSIONS, Home, Listener, create, ended, execute, pages, side_by_side, value
+from crashers import SESSIONS, Home, Listener, create, ended, execute, pages, settled, side_by_side, value
 
 pytestmark = pytest.mark.skipif(not covetest.IS_ROOT, reason="uids and cgroups of their own need root")
 
@@ -35,7 +35,7 @@ OUTPUT = "".join(f"{i} {'x' * 100}\n" for i in range(LINES))
 
 @pytest.fixture(autouse=True)
 def reaping():
-    with crashers.orphans_come_to_us():
+    with covetest.orphans_come_to_us():
         yield
 
 
@@ -129,7 +129,7 @@ def test_nobody_notices(home, build, restart):
         thread.join(covetest.PATIENCE)
     for listener, execution in zip(listeners, running):
         assert listener.breaks >= 1 and listener.output == OUTPUT
-        assert listener.ends == [crashers.read(server, execution)]
+        assert listener.ends == [settled(server, execution)]
     expected = [i + (1000 if i < QUEUED else 0) for i in range(RUNNING)]
     assert [int(value(server, session, "x")) for session in sessions[:RUNNING]] == expected
     side_by_side(lambda session: server.delete(f"{SESSIONS}/{session}"), sessions)

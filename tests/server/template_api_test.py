@@ -2,6 +2,9 @@
 """/templates of a running server: what they take, who may change them, and what stays."""
 import http.client
 import itertools
+import pathlib
+import shutil
+import tempfile
 import threading
 
 import pytest
@@ -147,7 +150,7 @@ def test_what_cannot_be_is_refused(server, fields, word):
     before = names(server)
     body = {k: v for k, v in {"name": "never-made", "language": "python", **fields}.items() if v is not None}
     answer = server.post(TEMPLATES, body)
-    assert answer.status in (400, 413), answer
+    assert answer.status in (413, 422), answer
     error = answer.json["error"]
     assert word in error["message"] and error["code"] and error["request_id"] == answer.headers["X-Request-Id"], answer
     assert names(server) == before
@@ -289,3 +292,28 @@ def test_a_kill_between_changes_loses_none_that_was_answered():
             assert answered[-1] <= number <= sent[-1]
             done = server.post("/api/v1/execute", {"template": "counted", "code": "import os; print(os.environ['N'])"})
             assert done.json["stdout"] == f"{number}\n", done
+
+
+# --- images ---------------------------------------------------------------------------------------
+
+
+def test_a_new_image_needs_no_restart():
+    """It lies in the server's own store when a template names it."""
+    system = pathlib.Path("/var/lib/cove/images")
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="cove-test-images-"))
+    folder.chmod(0o755)
+    try:
+        (folder / "data/images/tags").mkdir(parents=True)
+        with Server(data_dir=folder / "data") as server:
+            body = {"name": "other", "language": "bash", "image": "later"}
+            answer = server.post(TEMPLATES, body)
+            assert (answer.status, answer.code) == (422, "runner_not_found"), answer
+            digest = (system / "tags/bash").read_text().strip()
+            shutil.copytree(system / digest, folder / "data/images" / digest, symlinks=True)
+            shutil.copy(system / "tags/bash", folder / "data/images/tags/later")
+            answer = server.post(TEMPLATES, body)
+            assert answer.status == 201 and answer.json["problem"] is None, answer
+            assert server.post("/execute", {"code": "echo 42", "template": "other"}).json["stdout"] == "42\n"
+            assert "later" in {runner["image"] for runner in server.get("/api/v1/runners").json["runners"]}
+    finally:
+        shutil.rmtree(folder)

@@ -12,7 +12,7 @@ import struct
 import pytest
 
 import covetest
-from covetest import PATIENCE, name_of, pids, wait_for
+from covetest import PATIENCE, wait_for
 
 pytestmark = pytest.mark.skipif(not covetest.IS_ROOT, reason="the names of processes inside are looked at from outside")
 
@@ -136,12 +136,8 @@ def session(shared_server):
     assert shared_server.delete(f"/api/v1/sessions/{answer.json['id']}").status == 200
 
 
-def inside(server, name):
-    return [pid for pid in pids() if name_of(pid) == name and covetest.is_in_group(pid, server.group)]
-
-
 def no_terminal_is_left(server):
-    wait_for(lambda: not inside(server, "cove-terminal") and not inside(server, "bash"), "the end of the terminals")
+    wait_for(lambda: not covetest.inside(server, "cove-terminal") and not covetest.inside(server, "bash"), "the end of the terminals")
 
 
 def execute(server, session, code):
@@ -194,7 +190,7 @@ def test_who_leaves_ends_what_he_has_started(shared_server, session, how):
         assert terminal.wait_close() == NORMAL
     terminal.leave()
     no_terminal_is_left(shared_server)
-    wait_for(lambda: not inside(shared_server, "sleep"), "the end of what ran in it")
+    wait_for(lambda: not covetest.inside(shared_server, "sleep"), "the end of what ran in it")
     assert execute(shared_server, session, "1 + 1")["results"][0]["data"]["text/plain"] == "2"
 
 
@@ -326,7 +322,7 @@ def test_a_restart_of_the_server_ends_terminals_and_nothing_else(server):
     with pytest.raises((EOFError, ConnectionError)):
         terminal.wait_close()
     no_terminal_is_left(server)
-    wait_for(lambda: not inside(server, "sleep"), "the end of what ran in it")
+    wait_for(lambda: not covetest.inside(server, "sleep"), "the end of what ran in it")
     assert execute(server, session, "x")["results"][0]["data"]["text/plain"] == "6"
     again = Terminal(server, session)
     assert again.run("echo again") == "again\n"

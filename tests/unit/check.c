@@ -11,6 +11,7 @@
 
 #include "base/fd.h"
 #include "base/memory.h"
+#include "base/scoped.h"
 
 #define FILE_MAX_BYTES (1 * MIB)
 
@@ -87,6 +88,15 @@ char *check_temp_file(const char *dir, const char *content)
     assert_int_equal(fd_write_all(fd, content, strlen(content), &err), 0);
     close(fd);
     return path;
+}
+
+void check_put_file(const char *dir, const char *name, const char *content)
+{
+    struct error err;
+    scoped_free char *path = xasprintf("%s/%s", dir, name);
+    scoped_fd int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    assert_true(fd >= 0);
+    assert_int_equal(fd_write_all(fd, content, strlen(content), &err), 0);
 }
 
 char *check_read_file(const char *path)

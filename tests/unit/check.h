@@ -39,6 +39,7 @@ void check_skip(const char *why);
 char *check_temp_dir(void);                                  /* owned path of a new folder */
 void check_remove_dir(char *path);                           /* with all in it; takes `path` */
 char *check_temp_file(const char *dir, const char *content); /* owned path */
-char *check_read_file(const char *path);                     /* owned text */
+void check_put_file(const char *dir, const char *name, const char *content);
+char *check_read_file(const char *path); /* owned text */
 
 unsigned check_count_fds(void); /* that are open, of the first 256 */

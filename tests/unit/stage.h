@@ -23,6 +23,7 @@ struct spawner_client {
         void *ctx;
     } asks[STAGE_ASKS_MAX];
     size_t count;
+    const struct spawn_stats *counters; /* that can be read without asking; NULL: none */
 };
 
 void stage_begin(void);      /* of each test */

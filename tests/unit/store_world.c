@@ -125,3 +125,37 @@ struct store_key a_key(const char *id)
                               .scopes = "execute",
                               .created_ns = 1000};
 }
+
+struct store_attempt an_attempt(const char *resource, uint64_t epoch)
+{
+    static const uint8_t hash[STORE_HASH_BYTES] = {4, 5};
+    return (struct store_attempt){.owner = "key_a",
+                                  .route = "POST /sessions",
+                                  .key = "k-1",
+                                  .hash = {hash, sizeof(hash)},
+                                  .resource = resource,
+                                  .node = "here",
+                                  .epoch = epoch,
+                                  .created_ns = 1000,
+                                  .expires_ns = 2000};
+}
+
+void add_session(struct world *w, const struct store_session *s)
+{
+    ask(w, store_add_session, s);
+    assert_done(w);
+}
+
+void end_session(struct world *w, const char *id, int64_t at)
+{
+    ask(w, store_change_session,
+        &(struct store_session_change){.id = id, .to = STORE_SESSION_TERMINATED, .ended_ns = at});
+    assert_done(w);
+}
+
+void add_template(struct world *w, const char *id, const char *name)
+{
+    ask(w, store_add_template,
+        &(struct store_template){.id = id, .name = name, .doc = "{}", .created_ns = 1});
+    assert_done(w);
+}

@@ -62,3 +62,9 @@ const void *world_row(const struct world *w, size_t i);
 struct store_session a_session(const char *id);
 struct store_execution an_execution(const char *id, const char *session_id);
 struct store_key a_key(const char *id);
+struct store_attempt an_attempt(const char *resource, uint64_t epoch);
+
+/* What must succeed. */
+void add_session(struct world *w, const struct store_session *s);
+void end_session(struct world *w, const char *id, int64_t at);
+void add_template(struct world *w, const char *id, const char *name);

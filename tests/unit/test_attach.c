@@ -13,12 +13,13 @@
 
 #define KNOWN 7 /* the last request that was written down */
 
-static void begin_attach_in(struct world *w, bool has_execution, struct capacity *capacity)
+static void begin_attach_at(struct world *w, uint32_t last, bool has_execution,
+                            struct capacity *capacity)
 {
     struct error err;
     struct session_record record = {.id = "ses_other",
                                     .sandbox = WORLD_SANDBOX,
-                                    .generation = KNOWN,
+                                    .generation = last,
                                     .has_execution = has_execution};
     world_init(w);
     w->template.capacity = capacity;
@@ -38,7 +39,7 @@ static void begin_attach_in(struct world *w, bool has_execution, struct capacity
 
 static void begin_attach(struct world *w, bool has_execution)
 {
-    begin_attach_in(w, has_execution, NULL);
+    begin_attach_at(w, KNOWN, has_execution, NULL);
 }
 
 /* The spawner gives its fds back; those of the output are fresh. */
@@ -140,11 +141,52 @@ static void test_attach_not_begun(void **state)
     world_say(&w, KERNEL_SYNCED, 0, KNOWN - 1, "", 0);
     const struct world_ended *e = world_last_ended(&w, 1);
     assert_int_equal(e->state, EXECUTION_LOST);
+    assert_true(e->is_unbegun);
     assert_string_equal(e->message, "the host ended before the code began");
     world_assert_state(&w, SESSION_READY);
     assert_int_equal(world_execute(&w), KNOWN + 1);
     world_say_done(&w, KNOWN + 1, 0);
     world_last_ended(&w, 2);
+    world_close(&w);
+}
+
+/* A question came after it, so it had ended: it must not be begun again, nor take the answer to
+ * that question for its own, whether or not the question was written down. */
+static void test_attach_ended(void **state)
+{
+    (void)state;
+    for (uint32_t last = KNOWN; last <= KNOWN + 1; last++) {
+        struct world w;
+        begin_attach_at(&w, last, true, NULL);
+        give_back(&w, true, true);
+        world_init_says(&w, GUEST_TOLD, 1, 0, 0);
+        world_say(&w, KERNEL_SYNCED, 0, KNOWN + 1, "", 0);
+        const struct world_ended *e = world_last_ended(&w, 1);
+        assert_int_equal(e->state, EXECUTION_LOST);
+        assert_false(e->is_unbegun);
+        assert_string_equal(e->message, "the host ended before the end of the code was known");
+        assert_string_equal(e->out, "before ");
+        world_assert_state(&w, SESSION_READY);
+        world_say_done(&w, KNOWN + 1, 0); /* of the question, once more */
+        assert_int_equal(world_execute(&w), KNOWN + 2);
+        world_say_done(&w, KNOWN + 2, 0);
+        assert_int_equal(world_last_ended(&w, 2)->state, EXECUTION_COMPLETED);
+        world_close(&w);
+    }
+}
+
+static void test_attach_cancelled(void **state)
+{
+    (void)state;
+    struct world w;
+    begin_attach(&w, true);
+    give_back(&w, true, false);
+    world_init_says(&w, GUEST_TOLD, 1, 0, 0);
+    session_cancel(w.session);
+    world_expect_init(&w, GUEST_SIGNAL, SIGINT);
+    world_say(&w, KERNEL_SYNCED, 0, KNOWN - 1, "", 0);
+    assert_int_equal(world_last_ended(&w, 1)->state, EXECUTION_CANCELLED);
+    world_assert_state(&w, SESSION_READY);
     world_close(&w);
 }
 
@@ -160,6 +202,7 @@ static void test_attach_late(void **state)
     world_say_done(&w, KNOWN, 0);
     world_say(&w, KERNEL_SYNCED, 0, KNOWN, "", 0);
     world_say_done(&w, KNOWN, 0);
+    world_init_lists(&w);
     assert_int_equal(world_last_ended(&w, 1)->state, EXECUTION_TIMEOUT);
     world_assert_state(&w, SESSION_READY);
     world_close(&w);
@@ -238,7 +281,7 @@ static void test_attach_seat(void **state)
     const struct capacity_order order = {.max_sandboxes = 1};
     assert_int_equal(capacity_open(&capacity, &order, &err), 0);
     capacity_claim(capacity, &other);
-    begin_attach_in(&w, false, capacity);
+    begin_attach_at(&w, KNOWN, false, capacity);
     capacity_get_info(capacity, &info);
     assert_int_equal(info.live, 2);
     capacity_give(&other);
@@ -268,6 +311,24 @@ static void test_attach_reset(void **state)
         world_become_ready(&w);
         world_close(&w);
     }
+}
+
+/* The interpreter's last word, which it said before it was killed, may be heard after its end. */
+static void test_attach_reset_busy(void **state)
+{
+    (void)state;
+    struct world w;
+    begin_attach(&w, true);
+    give_back(&w, true, true);
+    world_init_says(&w, GUEST_TOLD, 1, 0, 0);
+    world_reset(&w);
+    world_expect_init(&w, GUEST_KILL, 0);
+    world_init_says(&w, GUEST_EXITED, 0, 0, SIGKILL);
+    world_say(&w, KERNEL_SYNCED, 0, KNOWN, "", 0);
+    world_reply(&w, SPAWN_STATS, (struct spawn_stats){0});
+    world_expect_start(&w);
+    world_become_ready(&w);
+    world_close(&w);
 }
 
 /* It is kept under its label, also after a reset; let go of, it lives on. */
@@ -311,6 +372,8 @@ int main(void)
     check_one(&check, "another host's idle session goes on at its SYNCED", test_attach_idle);
     check_one(&check, "so does its execution, output and all", test_attach_busy);
     check_one(&check, "one that never arrived is lost", test_attach_not_begun);
+    check_one(&check, "and that is cancelled before anybody knows", test_attach_cancelled);
+    check_one(&check, "one that had ended is lost, and not begun again", test_attach_ended);
     check_one(&check, "its time limit counts on", test_attach_late);
     check_one(&check, "a death that the host before was told is told again", test_attach_dead);
     check_one(&check, "a kernel that nobody can speak to is killed", test_attach_without_channel);
@@ -318,6 +381,7 @@ int main(void)
     check_one(&check, "a close before the spawner's answer", test_attach_closed);
     check_one(&check, "it has a seat, like one of our own", test_attach_seat);
     check_one(&check, "a reset before init has told", test_attach_reset);
+    check_one(&check, "a reset does not wait for an end that was told", test_attach_reset_busy);
     check_one(&check, "what the next host needs is kept", test_keep);
     return check_run(&check, "attach");
 }

@@ -4,13 +4,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/catalog.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/memory.h"
 #include "check.h"
+#include "runners.h"
 
 /* --- runners --------------------------------------------------------------------------------- */
 
@@ -21,19 +21,6 @@ int __wrap_runner_list_load(struct runner_list *out, const char *const *data_dir
 int __wrap_runner_find_kernel(struct runner_kernel *out, const struct runner *runner,
                               const char *recipes_dir, struct error *err);
 
-static void add_image(struct runner_list *list, const char *image, const char *conf)
-{
-    struct error err;
-    char *dir = check_temp_dir(), *file = check_temp_file(dir, conf);
-    scoped_fd int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    size_t before = list->count;
-    assert_int_equal(runner_list_parse(list, fd, strrchr(file, '/') + 1, &err), 0);
-    for (size_t i = before; i < list->count; i++)
-        list->items[i].image = xstrdup(image);
-    free(file);
-    check_remove_dir(dir);
-}
-
 int __wrap_runner_list_load(struct runner_list *out, const char *const *data_dirs,
                             struct error *err)
 {
@@ -41,10 +28,10 @@ int __wrap_runner_list_load(struct runner_list *out, const char *const *data_dir
     (void)err;
     loads++;
     *out = (struct runner_list){.has_images = true};
-    add_image(out, "python", "[python]\naliases = py\ncommand = /usr/bin/python3 {file}\n");
-    add_image(out, "more",
-              "[python]\ncommand = /opt/python {file}\n[bash]\ncommand = /bin/bash "
-              "{file}\n[perl]\ncommand = /usr/bin/perl {file}\n");
+    runners_add(out, "python", "[python]\naliases = py\ncommand = /usr/bin/python3 {file}\n");
+    runners_add(out, "more",
+                "[python]\ncommand = /opt/python {file}\n[bash]\ncommand = /bin/bash "
+                "{file}\n[perl]\ncommand = /usr/bin/perl {file}\n");
     return 0;
 }
 
@@ -55,9 +42,8 @@ int __wrap_runner_find_kernel(struct runner_kernel *out, const struct runner *ru
     (void)recipes_dir;
     if (strcmp(runner->language, "perl") == 0)
         return error_set(err, ERROR_NOT_FOUND, "perl has no sessions");
-    *out = (struct runner_kernel){.is_plain = strcmp(runner->language, "bash") == 0};
-    out->command.items = xcalloc(2, sizeof(char *));
-    out->command.items[out->command.count++] = xstrdup(runner->command.items[0]);
+    runners_fill_kernel(out, runner);
+    out->is_plain = strcmp(runner->language, "bash") == 0;
     return 0;
 }
 
@@ -222,7 +208,8 @@ static struct catalog_kind *take(struct catalog_kind *k, const struct resource_s
     struct catalog_kind *held;
     bool is_parked;
     struct error err;
-    assert_int_equal(catalog_take(k, over, &session, &held, &is_parked, &nothing, NULL, &err), 0);
+    const struct catalog_extra extra = {.over = over};
+    assert_int_equal(catalog_take(k, &extra, &session, &held, &is_parked, &nothing, NULL, &err), 0);
     assert_int_equal(is_parked, over == NULL);
     return held;
 }
@@ -332,8 +319,8 @@ static void test_full(void **state)
     bool is_parked;
     must_put(c, "tpl_1", "{\"name\": \"a\", \"language\": \"python\"}");
     refuses = true;
-    int status = catalog_take(catalog_find(c, "a", &err), &more, &session, &held, &is_parked,
-                              &nothing, NULL, &err);
+    int status = catalog_take(catalog_find(c, "a", &err), &(struct catalog_extra){.over = &more},
+                              &session, &held, &is_parked, &nothing, NULL, &err);
     refuses = false;
     assert_int_equal(status, -1);
     assert_int_equal(err.code, ERROR_LIMIT);
@@ -361,8 +348,9 @@ static void test_forks(void **state)
     is_cold = true;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct catalog_kind *k = catalog_find(c, rows[i].word, &err);
-        assert_int_equal(
-            catalog_take(k, rows[i].over, &session, &held, &is_parked, &nothing, NULL, &err), -1);
+        assert_int_equal(catalog_take(k, &(struct catalog_extra){.over = rows[i].over}, &session,
+                                      &held, &is_parked, &nothing, NULL, &err),
+                         -1);
         assert_string_equal(err.word, "warming_up");
         assert_true(err.retry_ms > 0);
     }
@@ -416,7 +404,9 @@ static void test_look(void **state)
     struct error err;
     must_put(c, "tpl_1", "{\"name\": \"a\", \"language\": \"py\"}");
     int before = loads;
-    assert_int_equal(catalog_look(c, &err), 0);
+    bool has_changed;
+    assert_int_equal(catalog_look(c, &has_changed, &err), 0);
+    assert_false(has_changed);
     assert_int_equal(loads, before + 1);
     assert_int_equal(catalog_runners(c)->count, 4);
     catalog_let_go(take(catalog_find(c, "a", &err), NULL)); /* of the runners before */

@@ -83,7 +83,7 @@ static void glance_too_big(struct world *w)
     collect_on_worker_done(w->collect, E2BIG);
 }
 
-static void world_open_at_glance(struct world *w)
+static void world_open_with(struct world *w, uint64_t now_bytes)
 {
     struct error err;
     int pair[2];
@@ -99,12 +99,18 @@ static void world_open_at_glance(struct world *w)
                                         .input_count = ARRAY_LEN(inputs),
                                         .newest_ns = &w->newest_ns,
                                         .max_file_bytes = MAX_FILE,
+                                        .now_bytes = now_bytes,
                                         .artifacts = &w->artifacts,
                                         .events = &events,
                                         .events_ctx = &w->log,
                                         .done = on_done,
                                         .ctx = w};
     assert_int_equal(collect_new(&w->collect, w->loop, &order, &err), 0);
+}
+
+static void world_open_at_glance(struct world *w)
+{
+    world_open_with(w, 0);
 }
 
 static void world_open(struct world *w)
@@ -238,6 +244,46 @@ static void test_glance_without_end(void **state)
     answer(&w, GUEST_FILES_LIST_NOW);
     end_worker(&w);
     assert_true(w.done == 1 && w.artifacts.is_cut);
+    world_close(&w);
+}
+
+/* Ten bytes may be read, five of one file: "a" is too large, and "d" is one too many. */
+static void test_left(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open_with(&w, 10);
+    add(&w, 0, S_IFREG | 0644, "d", 3, 1);
+    add(&w, 0, S_IFREG | 0644, "c", 4, 1);
+    add(&w, 0, S_IFREG | 0644, "b", 5, 1);
+    add(&w, 0, S_IFREG | 0644, "a", 6, 1);
+    file_stream_add_end(&w.answer);
+    answer(&w, GUEST_FILES_LIST_NOW);
+    end_worker(&w);
+    add_file(&w, "b", "hello");
+    add_file(&w, "c", "four");
+    file_stream_add_end(&w.answer);
+    get(&w);
+    assert_false(w.artifacts.is_cut);
+    assert_string_equal(strbuf_str(&w.log), "[b:hello][c:four]");
+    static const bool left[] = {true, false, false, true};
+    for (size_t i = 0; i < ARRAY_LEN(left); i++) {
+        assert_int_equal(w.artifacts.items[i].is_left, left[i]);
+        assert_int_equal(w.artifacts.items[i].has_content, !left[i]);
+    }
+    world_close(&w);
+}
+
+static void test_all_left(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open_with(&w, 10);
+    add(&w, 0, S_IFREG | 0644, "a", 6, 1);
+    file_stream_add_end(&w.answer);
+    answer(&w, GUEST_FILES_LIST_NOW);
+    end_worker(&w);
+    assert_true(w.done == 1 && !w.artifacts.is_cut && w.artifacts.items[0].is_left);
     world_close(&w);
 }
 
@@ -483,5 +529,7 @@ int main(void)
     check_rows(&check, lies, test_lie);
     check_one(&check, "it can be freed at any time", test_free_early);
     check_one(&check, "a sandbox that died is no error", test_dead_guest);
+    check_one(&check, "large files are left for later", test_left);
+    check_one(&check, "nothing is asked for when all are", test_all_left);
     return check_run(&check, "collect");
 }

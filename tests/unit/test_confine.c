@@ -3,7 +3,7 @@
  * Each case runs in a child of its own, which is no longer root and then confined, and tells the
  * errno of what it tried. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "coved/confine.h"
+#include "coved/coved_calls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,6 +33,7 @@
 
 #define SOMEBODY     54321 /* any uid but root's */
 #define NOT_CONFINED 255
+#define MAY_PORT     9 /* discard: nobody listens there */
 
 struct folder {
     char *base, *writable, *readable, *other;
@@ -63,6 +64,19 @@ static int make_a_file(void)
     if (fd < 0 || write(fd, "x", 1) != 1 || fsync(fd) < 0 || ftruncate(fd, 0) < 0)
         return errno;
     return result_of(rename(from, to)) || result_of(unlink(to));
+}
+
+/* As a blob that is written in one folder and kept in another. */
+static int move_between_its_folders(void)
+{
+    scoped_free char *from = xasprintf("%s/one", folder.writable);
+    scoped_free char *to = xasprintf("%s/two", folder.writable);
+    scoped_free char *file = xasprintf("%s/one/file", folder.writable);
+    scoped_free char *moved = xasprintf("%s/two/file", folder.writable);
+    if (mkdir(from, 0700) < 0 || mkdir(to, 0700) < 0)
+        return errno;
+    scoped_fd int fd = open(file, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    return fd < 0 ? errno : result_of(rename(file, moved));
 }
 
 static int read_where_it_may(void)
@@ -103,6 +117,13 @@ static int all_files_may_be_open(void)
 static int write_where_it_reads(void)
 {
     return try_open(folder.readable, O_WRONLY);
+}
+
+static int move_out_of_the_folder(void)
+{
+    scoped_free char *from = xasprintf("%s/file", folder.writable);
+    scoped_free char *to = xasprintf("%s/moved", folder.other);
+    return result_of(rename(from, to));
 }
 
 static int read_elsewhere(void)
@@ -223,12 +244,14 @@ struct attempt {
 
 static const struct attempt attempts[] = {
     {"writes in its own folder", make_a_file, 0, 1},
+    {"moves a file between folders of its own", move_between_its_folders, 0, 2},
     {"reads images", read_where_it_may, 0, 1},
     {"starts threads", start_a_thread, 0, 1},
     {"makes sockets, pipes and memory files", pass_an_fd_on, 0, 1},
     {"may have as many files open as there are", all_files_may_be_open, 0, 1},
 
     {"does not write images", write_where_it_reads, EACCES, 1},
+    {"moves nothing out of its folder", move_out_of_the_folder, EACCES, 2},
     {"does not read other files", read_elsewhere, EACCES, 1},
     {"does not write other files", write_elsewhere, EACCES, 1},
     {"does not read /etc", read_the_users, EACCES, 1},
@@ -250,6 +273,35 @@ static const struct attempt attempts[] = {
     {"connects to nobody", connect_what_is_open, EPERM, 1},
 };
 
+/* What it may with a bucket, at MAY_PORT. */
+static int connect_to(unsigned port)
+{
+    const struct sockaddr_in in = {.sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)port),
+                                   .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    scoped_fd int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    return fd < 0 ? errno : result_of(connect(fd, (const struct sockaddr *)&in, sizeof(in)));
+}
+
+static int connect_where_it_may(void)
+{
+    return connect_to(MAY_PORT);
+}
+
+static int connect_elsewhere(void)
+{
+    return connect_to(MAY_PORT + 1);
+}
+
+static const struct attempt network_attempts[] = {
+    {"reaches the port of its bucket", connect_where_it_may, ECONNREFUSED, 1},
+    {"reaches no other port", connect_elsewhere, EACCES, 4},
+    {"opens no local connection with a bucket", make_a_local_connection, EPERM, 1},
+    {"has no netlink with a bucket", ask_the_kernel_about_networks, EPERM, 1},
+    {"takes no port with a bucket", bind_what_is_open, EPERM, 1},
+    {"runs no program with a bucket", run_a_program, EPERM, 1},
+};
+
 /* --- in a child ------------------------------------------------------------------------------- */
 
 static int landlock_abi(void)
@@ -264,11 +316,23 @@ static bool leave_root(void)
             setresuid(SOMEBODY, SOMEBODY, SOMEBODY) == 0);
 }
 
+static bool has_bucket(const struct attempt *a)
+{
+    return a >= network_attempts && a < network_attempts + ARRAY_LEN(network_attempts);
+}
+
 static _Noreturn void act_confined(const struct attempt *a)
 {
     const char *const writable[] = {folder.writable, NULL};
     const char *const readable[] = {folder.readable, "/nonexistent/path", NULL};
-    const struct confine_order order = {.writable = writable, .readable = readable};
+    size_t count = coved_call_count;
+    const struct confine_call *more = has_bucket(a) ? coved_calls_with_network(&count) : NULL;
+    const struct confine_order order = {.who = "a test",
+                                        .calls = more ? more : coved_calls,
+                                        .call_count = count,
+                                        .connect_port = more ? MAY_PORT : 0,
+                                        .writable = writable,
+                                        .readable = readable};
     struct error err = {.msg = ""};
     spare_socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (!leave_root() || confine_apply(&order, &err) < 0) {
@@ -318,7 +382,11 @@ static void test_attempt(void **state)
 static void test_root(void **state)
 {
     const char *const none[] = {NULL};
-    const struct confine_order order = {.writable = none, .readable = none};
+    const struct confine_order order = {.who = "a test",
+                                        .calls = coved_calls,
+                                        .call_count = coved_call_count,
+                                        .writable = none,
+                                        .readable = none};
     struct error err;
     (void)state;
     if (geteuid() != 0)
@@ -336,21 +404,22 @@ static void test_table(void **state)
 {
     struct sock_filter filter[CONFINE_FILTER_MAX];
     (void)state;
-    for (size_t i = 0; i < confine_call_count; i++) {
-        for (size_t j = i + 1; j < confine_call_count; j++) {
-            if (confine_calls[j].number != confine_calls[i].number)
+    for (size_t i = 0; i < coved_call_count; i++) {
+        for (size_t j = i + 1; j < coved_call_count; j++) {
+            if (coved_calls[j].number != coved_calls[i].number)
                 continue;
-            assert_true(confine_calls[i].has_test && confine_calls[j].has_test);
-            assert_int_equal(confine_calls[j - 1].number, confine_calls[i].number);
+            assert_true(coved_calls[i].has_test && coved_calls[j].has_test);
+            assert_int_equal(coved_calls[j - 1].number, coved_calls[i].number);
         }
     }
-    assert_true(confine_compile(filter) > confine_call_count);
+    assert_true(confine_compile(filter, coved_calls, coved_call_count) > coved_call_count);
 }
 
 int main(void)
 {
     struct check check = {.count = 0};
     check_rows(&check, attempts, test_attempt);
+    check_rows(&check, network_attempts, test_attempt);
     check_one(&check, "does not let root pass", test_root);
     check_one(&check, "has all rows of a call side by side", test_table);
     return check_run(&check, "confine");

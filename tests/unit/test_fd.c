@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/memory.h"
@@ -159,11 +160,34 @@ static void test_pass_full(void **state)
     close(pair[1]);
 }
 
+/* A FIFO that nobody writes to would hold up whoever opens it. */
+static void test_open_regular(void **state)
+{
+    (void)state;
+    struct error err;
+    char *dir = check_temp_dir(), *file = check_temp_file(dir, "text");
+    scoped_free char *fifo = xasprintf("%s/fifo", dir), *none = xasprintf("%s/none", dir);
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    scoped_fd int fd = fd_open_regular(file, &err);
+    assert_true(fd >= 0 && (fcntl(fd, F_GETFD) & FD_CLOEXEC));
+    const char *const wrong[] = {fifo, dir, "/dev/null"};
+    for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
+        assert_int_equal(fd_open_regular(wrong[i], &err), -1);
+        assert_int_equal(err.code, ERROR_INVALID);
+        assert_non_null(strstr(err.msg, wrong[i]));
+    }
+    assert_int_equal(fd_open_regular(none, &err), -1);
+    assert_int_equal(err.sys_errno, ENOENT);
+    free(file);
+    check_remove_dir(dir);
+}
+
 int main(void)
 {
     struct check check = {.count = 0};
     check_rows(&check, texts, test_text);
     check_one(&check, "text larger than a pipe comes through whole", test_large);
+    check_one(&check, "only a regular file is opened as one", test_open_regular);
     check_one(&check, "fds cross a socket and are closed on exec", test_pass);
     check_one(&check, "a cut message is refused and leaves no fd behind", test_pass_cut);
     check_one(&check, "fds that there is no room for are told apart", test_pass_full);

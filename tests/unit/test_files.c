@@ -299,6 +299,42 @@ static void test_list(void **state)
     world_close(&w);
 }
 
+/* However many stand there, what has changed is found; of more than can be told some are. */
+static void test_list_many(void **state)
+{
+    (void)state;
+    enum { MANY = 20500, TOLD = 20000 };
+    struct world w;
+    struct strbuf text;
+    struct stat st, last;
+    char name[16];
+    size_t lines = 0;
+    world_open(&w);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof(name), "%05d", i);
+        scoped_fd int fd = openat(w.fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+        assert_true(fd >= 0);
+    }
+    assert_int_equal(fstatat(w.fd, name, &last, 0), 0);
+    do { /* until the clock of the file system has moved on */
+        touch(&w, "new", "12345");
+        assert_int_equal(fstatat(w.fd, "new", &st, 0), 0);
+    } while (st.st_ctim.tv_sec == last.st_ctim.tv_sec &&
+             st.st_ctim.tv_nsec == last.st_ctim.tv_nsec);
+    assert_int_equal(
+        run_since(&w, GUEST_FILES_LIST, st.st_ctim.tv_sec * SECOND + st.st_ctim.tv_nsec), 0);
+    assert_false(read_back(&w, &text, false));
+    assert_string_equal(strbuf_str(&text), "new file 5:\n");
+    strbuf_release(&text);
+    assert_int_equal(run(&w, GUEST_FILES_LIST), 0);
+    assert_true(read_back(&w, &text, false));
+    for (const char *at = strbuf_str(&text); (at = strchr(at, '\n')); at++)
+        lines++;
+    assert_int_equal(lines, TOLD);
+    strbuf_release(&text);
+    world_close(&w);
+}
+
 static void test_list_empty(void **state)
 {
     (void)state;
@@ -552,6 +588,7 @@ int main(void)
     check_rows(&check, put_cases, test_put_hostile);
     check_one(&check, "a list names all, and follows no link", test_list);
     check_one(&check, "an empty workspace is an empty list", test_list_empty);
+    check_one(&check, "finds what is new among many", test_list_many);
     check_one(&check, "the furthest times do no harm", test_list_times);
     check_one(&check, "a list that is too deep says so", test_list_deep);
     check_one(&check, "a list of changes leaves out what is older", test_list_since);

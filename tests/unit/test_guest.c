@@ -191,6 +191,35 @@ static void test_dead_channel(void **state)
     world_close(&w);
 }
 
+static void say_done(struct world *w, uint32_t epoch)
+{
+    const struct guest_message m = {.verb = GUEST_FILES_DONE, .flags = epoch};
+    assert_int_equal(write(w->init_fd, &m, sizeof(m)), sizeof(m));
+}
+
+/* The end of what an earlier host asked for, or of what was given up, is nobody's. */
+static void test_stale_files(void **state)
+{
+    (void)state;
+    struct world w;
+    struct error err;
+    size_t fd_count;
+    world_open(&w);
+    assert_int_equal(guest_files(w.guest, GUEST_FILES_LIST, 0, 1, 0, &err), 0);
+    receive(&w, &fd_count);
+    uint32_t before = received.m.flags;
+    guest_forget_files(w.guest);
+    assert_int_equal(guest_files(w.guest, GUEST_FILES_LIST, 0, 1, 0, &err), 0);
+    receive(&w, &fd_count);
+    assert_int_not_equal(received.m.flags, before);
+    say_done(&w, before);
+    say_done(&w, received.m.flags);
+    loop_run(w.loop);
+    assert_int_equal(w.messages, 1);
+    assert_int_equal(w.last.flags, received.m.flags);
+    world_close(&w);
+}
+
 /* --- from init ------------------------------------------------------------------------------- */
 
 static void test_message(void **state)
@@ -249,6 +278,7 @@ int main(void)
     check_one(&check, "strings may fill the message, and no more", test_start_size);
     check_one(&check, "words are counted", test_start_count);
     check_one(&check, "files, signals and kills are one message each", test_verbs);
+    check_one(&check, "the end of what nobody waits for is not told", test_stale_files);
     check_one(&check, "a dead channel is told once", test_dead_channel);
     check_one(&check, "a message is handed on, its fds are not", test_message);
     check_rows(&check, nonsense, test_nonsense);

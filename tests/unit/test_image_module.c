@@ -64,6 +64,39 @@ static void test_place(void **state)
     check_remove_dir(dir);
 }
 
+/* Names that no installer writes are left out: people are shown the others. */
+static void test_packages(void **state)
+{
+    (void)state;
+    char *dir = check_temp_dir();
+    static const char *const paths[] = {
+        "usr/lib/python3/dist-packages/numpy-1.24.2.egg-info/PKG-INFO",
+        "usr/lib/python3/dist-packages/Pillow-9.4.0.egg-info",
+        "usr/lib/python3/dist-packages/six-1.16.0-py3.11.egg-info/",
+        "usr/local/lib/python3.11/site-packages/attrs-22.2.0.dist-info/",
+        "usr/local/lib/python3.11/site-packages/numpy-1.24.2.dist-info/", /* once more */
+        "usr/lib/python3/dist-packages/numpy/",
+        "usr/lib/python3/dist-packages/nothing.dist-info/",
+        "usr/lib/python3/dist-packages/-1.dist-info/",
+        "usr/lib/python3/dist-packages/bad\x1bname-1.dist-info/",
+        "usr/lib/python3/dist-packages/bad-1\n2.dist-info/",
+        "usr/lib/python2/dist-packages/old-1.dist-info/",
+    };
+    static const char *const expected[] = {"attrs 22.2.0", "numpy 1.24.2", "Pillow 9.4.0",
+                                           "six 1.16.0"};
+    scoped_packages struct module_packages found;
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++)
+        make_path(dir, paths[i]);
+    scoped_fd int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    module_list_below(fd, &found);
+    assert_int_equal(found.count, ARRAY_LEN(expected));
+    for (size_t i = 0; i < found.count; i++) {
+        scoped_free char *text = xasprintf("%s %s", found.items[i].name, found.items[i].version);
+        assert_string_equal(text, expected[i]);
+    }
+    check_remove_dir(dir);
+}
+
 static void test_no_image(void **state)
 {
     (void)state;
@@ -76,6 +109,7 @@ int main(void)
 {
     struct check check = {0};
     check_rows(&check, places, test_place);
+    check_one(&check, "packages are those that an installer has left", test_packages);
     check_one(&check, "an image that is not there has none", test_no_image);
     return check_run(&check, "image_module");
 }

@@ -23,15 +23,6 @@
     "[javascript]\naliases = js\nextensions = js mjs\ncommand = /usr/bin/node {file}\n"            \
     "[typescript]\naliases = ts\nextensions = ts\ncommand = /usr/bin/node {file}\n"
 
-static void put(const char *dir, const char *name, const char *content)
-{
-    struct error err;
-    scoped_free char *path = xasprintf("%s/%s", dir, name);
-    scoped_fd int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    assert_true(fd >= 0);
-    assert_int_equal(fd_write_all(fd, content, strlen(content), &err), 0);
-}
-
 /* --- one file --------------------------------------------------------------------------------- */
 
 struct parse_case {
@@ -50,6 +41,10 @@ static const struct parse_case parse_cases[] = {
     {"refuses an open quote", "[a]\ncommand = /x \"a", NULL, "quote is not closed"},
     {"refuses text behind a quote", "[a]\ncommand = /x \"a\"b", NULL, "followed by a blank"},
     {"refuses a relative command", "[a]\ncommand = python {file}", NULL, "absolute path"},
+    {"takes a command for one line", "[a]\ncommand = /x {file}\ninline = /x -c {code}",
+     "/x|{file}|", NULL},
+    {"refuses one that has no place for it", "[a]\ncommand = /x {file}\ninline = /x -c", NULL,
+     "inline: has no word {code}"},
     {"refuses two commands", "[a]\ncommand = /x\ncommand = /y", NULL, "command: given twice"},
     {"refuses a language without a command", "[a]\nmain = x", NULL, "[a] has no command"},
     {"refuses an empty file", "# nothing\n", NULL, "describes no language"},
@@ -65,7 +60,7 @@ static const struct parse_case parse_cases[] = {
 static int parse(struct runner_list *list, const char *text, struct error *err)
 {
     char *dir = check_temp_dir();
-    put(dir, "runner.conf", text);
+    check_put_file(dir, "runner.conf", text);
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_true(fd >= 0);
     int answer = runner_list_parse(list, fd, "runner.conf", err);
@@ -172,7 +167,7 @@ static void add_image(const char *data_dir, const char *name, const char *conf)
     assert_int_equal(image_store_create(&store, data_dir, &err), 0);
     assert_int_equal(draft_open(&draft, store, &err), 0);
     assert_int_equal(mkdir(draft_root_dir(draft), 0755), 0);
-    put(draft_image_dir(draft), "runner.conf", conf);
+    check_put_file(draft_image_dir(draft), "runner.conf", conf);
     assert_int_equal(draft_commit(draft, name, "test", NULL, 0, digest, &err), 0);
 }
 
@@ -266,7 +261,8 @@ static void test_broken(void **state)
     struct error err;
     add_image(world.own, "python", PYTHON);
     scoped_free char *tags = xasprintf("%s/images/tags", world.own);
-    put(tags, "gone", "0000000000000000000000000000000000000000000000000000000000000000\n");
+    check_put_file(tags, "gone",
+                   "0000000000000000000000000000000000000000000000000000000000000000\n");
     world_load(&world);
     assert_non_null(runner_find(&world.list, "python", &err));
     assert_non_null(strstr(world.list.broken.msg, "image 'gone'"));
@@ -281,7 +277,8 @@ static void test_only_broken(void **state)
     scoped(image_store) struct image_store *store = NULL;
     assert_int_equal(image_store_create(&store, world.own, &err), 0);
     scoped_free char *tags = xasprintf("%s/images/tags", world.own);
-    put(tags, "gone", "0000000000000000000000000000000000000000000000000000000000000000\n");
+    check_put_file(tags, "gone",
+                   "0000000000000000000000000000000000000000000000000000000000000000\n");
     world_load(&world);
     assert_null(runner_find(&world.list, "python", &err));
     assert_non_null(strstr(err.hint, "image 'gone'"));

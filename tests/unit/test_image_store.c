@@ -40,15 +40,6 @@ static void world_end(struct world *world)
     check_remove_dir(world->dir);
 }
 
-static void put(const char *dir, const char *name, const char *content)
-{
-    struct error err;
-    scoped_free char *path = xasprintf("%s/%s", dir, name);
-    scoped_fd int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    assert_true(fd >= 0);
-    assert_int_equal(fd_write_all(fd, content, strlen(content), &err), 0);
-}
-
 /* A whole image with one file of that content. */
 static void make_image(struct world *world, const char *name, const char *content,
                        uint8_t digest[SHA256_BYTES])
@@ -57,9 +48,9 @@ static void make_image(struct world *world, const char *name, const char *conten
     struct error err = {.msg = ""};
     assert_int_equal(draft_open(&draft, world->store, &err), 0);
     assert_int_equal(mkdir(draft_root_dir(draft), 0755), 0);
-    put(draft_root_dir(draft), "file", content);
-    put(draft_image_dir(draft), "runner.conf", CONF);
-    put(draft_work_dir(draft), "rest", "must not be stored");
+    check_put_file(draft_root_dir(draft), "file", content);
+    check_put_file(draft_image_dir(draft), "runner.conf", CONF);
+    check_put_file(draft_work_dir(draft), "rest", "must not be stored");
     int answer = draft_commit(draft, name, "test of the store", NULL, 50, digest, &err);
     assert_string_equal(err.msg, "");
     assert_int_equal(answer, 0);
@@ -200,13 +191,13 @@ static void test_tags(void **state)
     make_image(&world, "b", "x", digest);
     make_image(&world, "a", "x", digest);
     scoped_free char *tags = xasprintf("%s/images/tags", world.dir);
-    put(tags, ".new-c", "left by a crash");
+    check_put_file(tags, ".new-c", "left by a crash");
     scoped_strbuf struct strbuf seen;
     strbuf_init(&seen, 100);
     assert_int_equal(image_store_tags(world.store, collect_tag, &seen, &err), 0);
     assert_string_equal(strbuf_str(&seen), "a b ");
 
-    put(tags, "c", "not a digest\n");
+    check_put_file(tags, "c", "not a digest\n");
     assert_int_equal(image_store_resolve(world.store, "c", digest, &err), -1);
     assert_non_null(strstr(err.msg, "'c' does not hold a digest"));
     world_end(&world);
@@ -260,7 +251,7 @@ static void test_abandoned(void **state)
         struct draft *draft = NULL;
         if (draft_open(&draft, world.store, &err) < 0)
             _exit(1);
-        put(draft_work_dir(draft), "half", "done");
+        check_put_file(draft_work_dir(draft), "half", "done");
         _exit(0); /* as if killed: nothing is cleaned up */
     }
     int status;

@@ -121,6 +121,20 @@ static void test_write(void **state)
     check_remove_dir(dir);
 }
 
+/* A program may print NUL; a client may not say it. */
+static void test_own(void **state)
+{
+    static const char text[] = "{\"stdout\":\"a\\u0000b\"}";
+    struct error err;
+    const struct json_limits usual = {.max_bytes = 64};
+    json_t *refused;
+    (void)state;
+    scoped_json json_t *value = json_parse_own(text, strlen(text));
+    assert_non_null(value);
+    assert_int_equal(json_string_length(json_object_get(value, "stdout")), 3);
+    assert_int_equal(json_parse(&refused, text, strlen(text), &usual, &err), -1);
+}
+
 int main(void)
 {
     struct check check = {.count = 0};
@@ -130,5 +144,6 @@ int main(void)
     check_one(&check, "makes any bytes a valid string", test_text);
     check_one(&check, "keeps numbers that jansson's integers cannot hold", test_number);
     check_one(&check, "writes lines and pages", test_write);
+    check_one(&check, "reads NUL in what we wrote, and only there", test_own);
     return check_run(&check, "json");
 }

@@ -3,11 +3,14 @@
 #include "event/loop.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "check.h"
 
 struct world {
@@ -229,6 +232,39 @@ static void test_timers(void **state)
     world_close(&w);
 }
 
+static void on_due(void *ctx)
+{
+    loop_stop(ctx);
+}
+
+static void on_noise(void *ctx, unsigned events)
+{
+    (void)ctx;
+    (void)events;
+}
+
+/* Least of all in a loop that never waits, and so sees each millisecond begin. */
+static void test_early(void **state)
+{
+    (void)state;
+    struct loop *loop;
+    struct loop_watch *noise;
+    struct error err;
+    int fd = eventfd(1, EFD_CLOEXEC);
+    assert_int_equal(loop_open(&loop, &err), 0);
+    assert_int_equal(loop_watch_new(&noise, loop, fd, LOOP_READ, on_noise, NULL, &err), 0);
+    for (int i = 0; i < 50; i++) {
+        int64_t start_ns = clock_now_ns();
+        struct loop_timer *timer = loop_timer_new(loop, 2, on_due, loop);
+        loop_run(loop);
+        assert_true(clock_now_ns() - start_ns >= 2 * 1000000);
+        loop_timer_free(timer);
+    }
+    loop_watch_free(noise);
+    close(fd);
+    loop_free(loop);
+}
+
 static void on_signal(void *ctx, int signal)
 {
     struct world *w = ctx;
@@ -284,6 +320,31 @@ static void test_stop_before_free(void **state)
     world_close(&w);
 }
 
+static void on_turn(void *ctx)
+{
+    struct world *w = ctx;
+    w->calls++;
+}
+
+static void on_last(void *ctx)
+{
+    struct world *w = ctx;
+    loop_timer_free(w->timers[0]);
+}
+
+static void test_turn(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open(&w);
+    struct loop_turn *turn = loop_turn_new(w.loop, on_turn, &w);
+    w.timers[0] = loop_timer_new(w.loop, 1, on_last, &w);
+    loop_run(w.loop); /* which it does not keep from ending */
+    assert_true(w.calls >= 1);
+    loop_turn_free(turn);
+    world_close(&w);
+}
+
 static void test_null(void **state)
 {
     (void)state;
@@ -291,6 +352,57 @@ static void test_null(void **state)
     loop_watch_free(NULL);
     loop_timer_free(NULL);
     loop_signal_free(NULL);
+    loop_turn_free(NULL);
+}
+
+/* --- work ------------------------------------------------------------------------------------ */
+
+struct labour {
+    struct world *w;
+    pthread_t thread;
+    unsigned runs, dones, rounds;
+};
+
+static void run_labour(void *ctx)
+{
+    struct labour *l = ctx;
+    l->thread = pthread_self();
+    l->runs++;
+}
+
+static void end_labour(void *ctx)
+{
+    struct labour *l = ctx;
+    l->dones++;
+    assert_int_equal(l->runs, l->dones);
+    if (l->dones < l->rounds)
+        loop_work(l->w->loop, run_labour, end_labour, l);
+}
+
+static void test_work(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open(&w);
+    struct labour l = {.w = &w, .rounds = 1};
+    loop_work(w.loop, run_labour, end_labour, &l);
+    assert_int_equal(l.dones, 0); /* never from inside the call */
+    loop_run(w.loop);
+    assert_int_equal(l.dones, 1);
+    assert_false(pthread_equal(l.thread, pthread_self()));
+    world_close(&w);
+}
+
+static void test_work_at_the_end(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open(&w);
+    struct labour l = {.w = &w, .rounds = 3};
+    loop_work(w.loop, run_labour, end_labour, &l);
+    loop_stop(w.loop);
+    world_close(&w);
+    assert_int_equal(l.dones, 3);
 }
 
 int main(void)
@@ -305,9 +417,13 @@ int main(void)
     check_one(&check, "a watch freed in the same turn is not called", test_no_call_after_free);
     check_one(&check, "a number that is used again belongs to the new file", test_same_number);
     check_one(&check, "timers fire in order, and not after their free", test_timers);
+    check_one(&check, "timers are never early", test_early);
     check_one(&check, "a signal is told; one that cannot be caught is an error", test_signal);
     check_one(&check, "a stop ends the run", test_stop);
     check_one(&check, "a loop that was stopped can be freed", test_stop_before_free);
+    check_one(&check, "the end of each turn is told", test_turn);
     check_one(&check, "freeing nothing is fine", test_null);
+    check_one(&check, "has work done by another thread", test_work);
+    check_one(&check, "waits at its end for work, and for what comes of it", test_work_at_the_end);
     return check_run(&check, "loop");
 }

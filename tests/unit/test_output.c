@@ -88,7 +88,7 @@ static void test_limit(void **state)
     }
 }
 
-/* Small inputs completely: every limit, every length, every split in two. */
+/* Small inputs completely: every limit, every length, every split in two; and cut later. */
 static void test_small(void **state)
 {
     (void)state;
@@ -100,6 +100,12 @@ static void test_small(void **state)
                 output_add(&o, input, split);
                 output_add(&o, input + split, total - split);
                 compare(&o, total, max);
+                for (size_t less = 0; less <= max; less++) {
+                    struct output cut;
+                    output_cut(&cut, &o, less);
+                    compare(&cut, total, less);
+                    output_release(&cut);
+                }
                 output_release(&o);
             }
         }

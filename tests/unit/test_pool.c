@@ -17,9 +17,11 @@ struct session {
     struct capacity_seat seat;
     const struct session_events *events;
     void *ctx;
+    unsigned rehearsals, settlings;
 };
 
 static struct session *sessions;
+static uint64_t zygote; /* of the last that was opened */
 
 int __wrap_session_open(struct session **out, struct loop *loop, struct spawner_client *spawner,
                         const struct session_template *template,
@@ -30,6 +32,8 @@ void __wrap_session_free(struct session *s);
 void __wrap_session_give(struct session *s, const struct session_events *events, void *ctx);
 void __wrap_session_on_event(struct session *s, const struct spawn_message *m);
 const struct session_info *__wrap_session_info(const struct session *s);
+void __wrap_session_rehearse(struct session *s);
+void __wrap_session_forget_usage(struct session *s);
 
 int __wrap_session_open(struct session **out, struct loop *loop, struct spawner_client *spawner,
                         const struct session_template *template,
@@ -38,6 +42,7 @@ int __wrap_session_open(struct session **out, struct loop *loop, struct spawner_
     (void)loop;
     (void)spawner;
     struct session *s = xcalloc(1, sizeof(*s));
+    zygote = template->zygote;
     if (capacity_take(template->capacity, &s->seat, &template->limits, err) < 0) {
         free(s);
         return -1;
@@ -87,6 +92,18 @@ void __wrap_session_on_event(struct session *s, const struct spawn_message *m)
 const struct session_info *__wrap_session_info(const struct session *s)
 {
     return &s->info;
+}
+
+void __wrap_session_rehearse(struct session *s)
+{
+    assert_int_equal(s->settlings, 0);
+    s->rehearsals++;
+}
+
+void __wrap_session_forget_usage(struct session *s)
+{
+    assert_int_equal(s->rehearsals, 1);
+    s->settlings++;
 }
 
 static size_t count(enum session_state state)
@@ -163,6 +180,37 @@ static void close_world(struct world *w)
     loop_free(w->loop);
 }
 
+static void on_turn(void *ctx)
+{
+    loop_stop(ctx);
+}
+
+static void wait_for_creating(struct world *w, size_t wanted)
+{
+    while (count(SESSION_CREATING) != wanted) {
+        struct loop_timer *timer = loop_timer_new(w->loop, 1, on_turn, w->loop);
+        loop_run(w->loop);
+        loop_timer_free(timer);
+    }
+}
+
+/* Those who are served first: nothing is made while enough is left... */
+static void test_rest(void **state)
+{
+    (void)state;
+    struct world w;
+    bool is_parked;
+    struct error err;
+    open_world(&w, 8, 3);
+    assert_int_equal(take(&w, &is_parked, &err), 0);
+    assert_int_equal(take(&w, &is_parked, &err), 0);
+    assert_int_equal(count(SESSION_CREATING), 0);
+    assert_int_equal(take(&w, &is_parked, &err), 0);
+    assert_true(is_parked);
+    assert_int_equal(count(SESSION_CREATING), 2); /* ...but the last one is gone now */
+    close_world(&w);
+}
+
 static void test_stock(void **state)
 {
     (void)state;
@@ -175,7 +223,77 @@ static void test_stock(void **state)
     assert_int_equal(info.parked, 3);
     assert_int_equal(take(&w, &is_parked, &err), 0);
     assert_true(is_parked);
-    assert_int_equal(count(SESSION_CREATING), 1); /* another takes its place */
+    wait_for_creating(&w, 1); /* another takes its place */
+    close_world(&w);
+}
+
+static size_t count_settled(void)
+{
+    size_t n = 0;
+    for (const struct session *s = sessions; s; s = s->next)
+        n += s->settlings;
+    return n;
+}
+
+/* Those that nobody takes, once each; one that is taken at once does not. */
+static void test_rehearsal(void **state)
+{
+    (void)state;
+    struct world w;
+    bool is_parked;
+    struct error err;
+    open_world(&w, 8, 3);
+    assert_int_equal(take(&w, &is_parked, &err), 0);
+    while (count_settled() < 2) {
+        struct loop_timer *timer = loop_timer_new(w.loop, 1, on_turn, w.loop);
+        loop_run(w.loop);
+        loop_timer_free(timer);
+    }
+    assert_int_equal(w.users[0]->rehearsals, 0);
+    assert_int_equal(take(&w, &is_parked, &err), 0);
+    assert_int_equal(w.users[1]->rehearsals, 1);
+    close_world(&w);
+}
+
+static uint64_t lend(void *borrower)
+{
+    const uint64_t *lent = borrower;
+    return *lent;
+}
+
+/* One that was opened for somebody serves him first. */
+static void test_lent(void **state)
+{
+    (void)state;
+    struct world w;
+    struct error err;
+    bool is_parked;
+    uint64_t lent = 5;
+    open_world(&w, 8, 0);
+    pool_free(w.pool);
+    const struct pool_order order = {
+        .template = &w.template, .lent = lend, .borrower = &lent, .min_parked = 2, .max_parked = 2};
+    assert_int_equal(pool_open(&w.pool, w.loop, NULL, &order, &err), 0);
+    assert_int_equal(count(SESSION_CREATING), 0);
+    assert_int_equal(take(&w, &is_parked, &err), 0);
+    assert_false(is_parked);
+    assert_int_equal(zygote, 5);
+    assert_int_equal(pool_zygote(w.pool), 0); /* it is not its own to lend */
+    arrive();
+    zygote = 0;
+    wait_for_creating(&w, 2);
+    assert_int_equal(zygote, 5);
+    arrive();
+
+    lent = 0; /* what is started cold could not be forked */
+    w.template.forks = 1;
+    assert_int_equal(take(&w, &is_parked, &err), 0);
+    assert_int_equal(take(&w, &is_parked, &err), 0);
+    assert_true(is_parked);
+    assert_int_equal(count(SESSION_CREATING), 0);
+    lent = 6;
+    wait_for_creating(&w, 2);
+    assert_int_equal(zygote, 6);
     close_world(&w);
 }
 
@@ -231,6 +349,35 @@ static void test_refused(void **state)
     close_world(&w);
 }
 
+/* What was in the way is of no interest once one could be made again. */
+static void test_error_passes(void **state)
+{
+    (void)state;
+    struct world w;
+    struct pool_info info;
+    bool is_parked;
+    struct error err;
+    open_world(&w, 8, 1);
+    assert_int_equal(take(&w, &is_parked, &err), 0);
+    assert_int_equal(count(SESSION_CREATING), 1);
+    error_set(&sessions->info.error, ERROR_UNAVAILABLE, "the disk is full");
+    sessions->info.state = SESSION_FAILED;
+    sessions->events->changed(sessions->ctx, sessions);
+    arrive(); /* it is gone */
+    pool_get_info(w.pool, &info);
+    assert_int_equal(info.parked, 0);
+    assert_string_equal(info.error.msg, "the disk is full");
+
+    wait_for_creating(&w, 1);
+    arrive();
+    assert_int_equal(take(&w, &is_parked, &err), 0);
+    assert_true(is_parked);
+    pool_get_info(w.pool, &info);
+    assert_int_equal(info.parked, 0);
+    assert_string_equal(info.error.msg, "");
+    close_world(&w);
+}
+
 static void free_pool(void *ctx)
 {
     pool_free(*(struct pool **)ctx);
@@ -252,9 +399,13 @@ int main(void)
 {
     struct check check = {0};
     check_one(&check, "keeps a stock", test_stock);
+    check_one(&check, "rests while those who took are served", test_rest);
+    check_one(&check, "those that nobody takes rehearse", test_rehearsal);
     check_one(&check, "may be freed when it tells that it is closed", test_freed_when_closed);
+    check_one(&check, "with another's interpreter, the first who asks comes first", test_lent);
     check_one(&check, "stocks up only while there is room", test_room);
     check_one(&check, "what is parked gives way to what is asked for", test_gives_way);
     check_one(&check, "a session without room is refused", test_refused);
+    check_one(&check, "a failure is told until one is ready again", test_error_passes);
     return check_run(&check, "pool");
 }

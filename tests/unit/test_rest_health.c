@@ -4,13 +4,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/api_inside.h"
+#include "answered.h"
 #include "api/metrics.h"
 #include "api/observe.h"
 #include "api/routes.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/strbuf.h"
+#include "blob/blob_ops.h"
 #include "check.h"
 #include "core/capacity.h"
 #include "http/http_server.h"
@@ -26,9 +27,6 @@ static struct store_info store_info;
 static struct pool_info pool_info;
 static struct runner_list runners;
 static struct api api;
-static int status; /* of the answer */
-static json_t *document;
-static struct error failure;
 
 void __wrap_plane_get_info(const struct plane *plane, struct plane_info *out);
 void __wrap_store_get_info(struct store *store, struct store_info *out);
@@ -39,8 +37,6 @@ bool __wrap_catalog_get_pool(const struct catalog_kind *kind, struct pool_info *
 const char *__wrap_catalog_id(const struct catalog_kind *kind);
 const struct runner_list *__wrap_catalog_runners(const struct catalog *catalog);
 struct http_server_counts __wrap_http_server_counts(const struct http_server *server);
-void __wrap_api_answer(struct api_call *call, int with, json_t *answer);
-void __wrap_api_fail(struct api_call *call, const struct error *err);
 
 void __wrap_plane_get_info(const struct plane *plane, struct plane_info *out)
 {
@@ -94,21 +90,6 @@ struct http_server_counts __wrap_http_server_counts(const struct http_server *se
     return (struct http_server_counts){.connections = 3, .accepted = 30, .refused = 2};
 }
 
-void __wrap_api_answer(struct api_call *call, int with, json_t *answer)
-{
-    (void)call;
-    status = with;
-    json_decref(document);
-    document = answer;
-}
-
-void __wrap_api_fail(struct api_call *call, const struct error *err)
-{
-    (void)call;
-    status = error_info(err->code)->http_status;
-    failure = *err;
-}
-
 static int setup(void **state)
 {
     (void)state;
@@ -130,15 +111,12 @@ static int setup(void **state)
 static void ask(const char *id, unsigned scopes)
 {
     struct api_call call = {.api = &api, .scopes = scopes};
-    for (size_t i = 0; i < rest_health_group.count; i++) {
-        if (strcmp(rest_health_group.rows[i].id, id) == 0)
-            rest_health_group.rows[i].handler(&call);
-    }
+    answered_ask(&rest_health_group, id, &call);
 }
 
 static const char *text_at(const char *first, const char *second, const char *third)
 {
-    const json_t *at = json_object_get(document, first);
+    const json_t *at = json_object_get(answered.document, first);
     at = second ? json_object_get(at, second) : at;
     at = third ? json_object_get(at, third) : at;
     return json_is_string(at) ? json_string_value(at) : "(none)";
@@ -151,8 +129,8 @@ static void test_stranger(void **state)
 {
     setup(state);
     ask("getHealth", 0);
-    assert_int_equal(status, 200);
-    assert_int_equal(json_object_size(document), 1);
+    assert_int_equal(answered.status, 200);
+    assert_int_equal(json_object_size(answered.document), 1);
     assert_string_equal(text_at("status", NULL, NULL), "ok");
 }
 
@@ -163,12 +141,12 @@ static void test_known(void **state)
     assert_string_equal(text_at("status", NULL, NULL), "ok");
     assert_string_equal(text_at("version", NULL, NULL), COVE_VERSION);
     assert_string_equal(text_at("tier", NULL, NULL), "T1");
-    double uptime = json_real_value(json_object_get(document, "uptime_seconds"));
+    double uptime = json_real_value(json_object_get(answered.document, "uptime_seconds"));
     assert_true(uptime >= 90 && uptime < 120);
-    assert_int_equal(json_array_size(json_object_get(document, "layers")), LAYER_COUNT);
+    assert_int_equal(json_array_size(json_object_get(answered.document, "layers")), LAYER_COUNT);
     scoped_json json_t *figures =
-        json_pack("{s:O, s:O}", "capacity", json_object_get(document, "capacity"), "load",
-                  json_object_get(document, "load"));
+        json_pack("{s:O, s:O}", "capacity", json_object_get(answered.document, "capacity"), "load",
+                  json_object_get(answered.document, "load"));
     scoped_strbuf struct strbuf text;
     strbuf_init(&text, KIB);
     json_add(&text, figures, JSON_STYLE_COMPACT);
@@ -177,7 +155,7 @@ static void test_known(void **state)
                         "3,\"running\":1,\"queued\":2}}");
     assert_string_equal(text_at("components", "database", "state"), "ok");
     assert_true(json_is_null(json_object_get(
-        json_object_get(json_object_get(document, "components"), "pools"), "message")));
+        json_object_get(json_object_get(answered.document, "components"), "pools"), "message")));
 }
 
 /* Rows change one thing of a server that is well. */
@@ -202,6 +180,19 @@ static void fill_queue(void)
 static void lose_dir(void)
 {
     api.data_dir = DETAIL "/that/is/not/there";
+}
+
+static void tell_trouble(const struct blob *blob, struct blob_health *out)
+{
+    (void)blob;
+    *out = (struct blob_health){.kind = "s3", .is_failing = true, .why = DETAIL};
+}
+
+static void lose_blobs(void)
+{
+    static const struct blob_ops ops = {.get_health = tell_trouble};
+    static struct blob blob = {.ops = &ops};
+    api.blob = &blob;
 }
 
 static void lose_layers(void)
@@ -245,6 +236,7 @@ static const struct trouble_case troubles[] = {
     {"the database cannot be written", break_store, "database", "failing", true},
     {"the database is slow", fill_queue, "database", "degraded", false},
     {"the data directory is gone", lose_dir, "storage", "failing", true},
+    {"blobs cannot be kept", lose_blobs, "storage", "failing", true},
     {"no layer of isolation", lose_layers, "runtime", "failing", false},
     {"one layer less", lose_landlock, "runtime", "degraded", false},
     {"no image", lose_images, "runtime", "failing", true},
@@ -259,13 +251,13 @@ static void test_trouble(void **state)
     setup(state);
     c->make();
     ask("getHealth", 0);
-    assert_int_equal(status, 200); /* it answers */
+    assert_int_equal(answered.status, 200); /* it answers */
     assert_string_equal(text_at("status", NULL, NULL), c->status);
     ask("getHealth", SCOPE_SESSIONS_READ | SCOPE_EXECUTE);
     assert_string_equal(text_at("status", NULL, NULL), c->status);
     assert_string_equal(text_at("components", c->component, "state"), c->status);
     assert_string_not_equal(text_at("components", c->component, "message"), "(none)");
-    scoped_free char *told = json_dumps(document, 0);
+    scoped_free char *told = json_dumps(answered.document, 0);
     assert_null(strstr(told, DETAIL));
     ask("getHealth", SCOPE_ADMIN);
     const char *words = text_at("components", c->component, "message");
@@ -310,10 +302,10 @@ static void test_ready(void **state)
     setup(state);
     c->make();
     ask("getReady", 0);
-    assert_int_equal(status, c->word ? 503 : 200);
+    assert_int_equal(answered.status, c->word ? 503 : 200);
     if (c->word) {
-        assert_string_equal(failure.word, c->word);
-        assert_null(strstr(failure.msg, DETAIL));
+        assert_string_equal(answered.failure.word, c->word);
+        assert_null(strstr(answered.failure.msg, DETAIL));
     } else {
         assert_string_equal(text_at("status", NULL, NULL), "ready");
     }
@@ -339,7 +331,7 @@ static void test_observed(void **state)
     setup(state);
     api.metrics = observe_metrics();
     api.server = (struct http_server *)&api;
-    scoped(api_table) struct api_table *table = api_table_new();
+    scoped(api_table) struct api_table *table = api_table_new(0);
     struct api_server server = {&api, table};
     size_t count;
     const struct route *routes = api_table_routes(table, &count);
@@ -397,6 +389,6 @@ int main(void)
     check_rows(&check, readies, test_ready);
     check_one(&check, "what happens is counted, by the ids of routes", test_observed);
     int result = check_run(&check, "rest_health");
-    json_decref(document);
+    answered_release();
     return result;
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/api_inside.h"
+#include "answered.h"
 #include "api/routes.h"
 #include "base/clock.h"
 #include "base/memory.h"
@@ -17,9 +17,6 @@
  */
 
 static struct api api = {.node = "here"};
-static int status;
-static json_t *document;
-static struct error failure;
 static struct store_node nodes[3];
 static struct tail *tail;
 static spawner_reply_fn stats_fn;
@@ -37,8 +34,6 @@ void __wrap_spawner_client_ask(struct spawner_client *client, struct spawn_messa
                                spawner_reply_fn reply, void *ctx);
 const struct runner_list *__wrap_catalog_runners(const struct catalog *catalog);
 bool __wrap_catalog_has_sessions(const struct catalog *catalog, const struct runner *runner);
-void __wrap_api_answer(struct api_call *call, int with, json_t *answer);
-void __wrap_api_fail(struct api_call *call, const struct error *err);
 
 void __wrap_plane_get_info(const struct plane *plane, struct plane_info *out)
 {
@@ -143,21 +138,6 @@ bool __wrap_catalog_has_sessions(const struct catalog *catalog, const struct run
     return runner == &runner_items[0];
 }
 
-void __wrap_api_answer(struct api_call *call, int with, json_t *answer)
-{
-    (void)call;
-    status = with;
-    json_decref(document);
-    document = answer;
-}
-
-void __wrap_api_fail(struct api_call *call, const struct error *err)
-{
-    (void)call;
-    status = error_info(err->code)->http_status;
-    failure = *err;
-}
-
 static struct api_call call;
 static char *parameters[3];
 
@@ -166,11 +146,8 @@ static void ask(const char *route, const char *id)
     parameters[0] = (char *)"id";
     parameters[1] = (char *)id;
     call = (struct api_call){.api = &api, .parameters = parameters};
-    status = 0;
-    for (size_t i = 0; i < rest_node_group.count; i++) {
-        if (strcmp(rest_node_group.rows[i].id, route) == 0)
-            rest_node_group.rows[i].handler(&call);
-    }
+    answered.status = 0;
+    answered_ask(&rest_node_group, route, &call);
 }
 
 static void expect(const json_t *value, const char *wanted)
@@ -195,8 +172,8 @@ static void test_nodes(void **state)
     nodes[2] = (struct store_node){
         .id = "gone", .heartbeat_ns = now - (NODE_LOST_MS + 1000) * 1000000ll, .doc = "not JSON"};
     ask("listNodes", NULL);
-    assert_int_equal(status, 200);
-    json_t *list = json_object_get(document, "nodes");
+    assert_int_equal(answered.status, 200);
+    json_t *list = json_object_get(answered.document, "nodes");
     assert_int_equal(json_array_size(list), 3);
     expect(json_array_get(list, 0),
            "{\"id\":\"here\",\"state\":\"ready\",\"self\":true,\"runtime\":\"native\",\"version\":"
@@ -214,7 +191,7 @@ static void test_nodes(void **state)
     api.is_draining = true;
     ask("listNodes", NULL);
     api.is_draining = false;
-    list = json_object_get(document, "nodes");
+    list = json_object_get(answered.document, "nodes");
     expect(json_object_get(json_array_get(list, 0), "state"), "\"draining\"");
 }
 
@@ -222,11 +199,12 @@ static void test_runners(void **state)
 {
     (void)state;
     ask("listRunners", NULL);
-    expect(document,
-           "{\"runners\":[{\"language\":\"python\",\"version\":\"3.11\",\"image\":\"python\","
-           "\"aliases\":[\"py\"],\"extensions\":[\"py\"],\"has_sessions\":true},{\"language\":"
-           "\"awk\",\"version\":null,\"image\":\"own\",\"aliases\":[],\"extensions\":[],"
-           "\"has_sessions\":false}]}");
+    expect(
+        answered.document,
+        "{\"runners\":[{\"language\":\"python\",\"version\":\"3.11\",\"image\":\"python\","
+        "\"aliases\":[\"py\"],\"extensions\":[\"py\"],\"has_sessions\":true,\"packages\":[]},{\"language\":"
+        "\"awk\",\"version\":null,\"image\":\"own\",\"aliases\":[],\"extensions\":[],"
+        "\"has_sessions\":false,\"packages\":[]}]}");
 }
 
 /* --- containers --------------------------------------------------------------------------------
@@ -264,14 +242,14 @@ static void expect_page(const char *wanted, const char *next)
     size_t i;
     const json_t *item;
     char found[64] = "";
-    json_array_foreach(json_object_get(document, "containers"), i, item)
+    json_array_foreach(json_object_get(answered.document, "containers"), i, item)
     {
         size_t len = strlen(found);
         snprintf(found + len, sizeof(found) - len, "%s ",
                  json_string_value(json_object_get(item, "id")));
     }
     assert_string_equal(found, wanted);
-    expect(json_object_get(document, "next_cursor"), next);
+    expect(json_object_get(answered.document, "next_cursor"), next);
 }
 
 static void test_list(void **state)
@@ -279,7 +257,8 @@ static void test_list(void **state)
     (void)state;
     ask_page(NULL, 50);
     expect_page("ses_1 ses_2 ses_3 ses_4 ", "null");
-    expect(json_array_get(json_object_get(document, "containers"), 0), CONTAINER("ses_1", "null"));
+    expect(json_array_get(json_object_get(answered.document, "containers"), 0),
+           CONTAINER("ses_1", "null"));
     ask_page(NULL, 4);
     expect_page("ses_1 ses_2 ses_3 ses_4 ", "null");
     ask_page(NULL, 2);
@@ -306,41 +285,43 @@ static void test_usage(void **state)
         .stats = {
             .cpu_us = 1500, .memory_peak_bytes = 4096, .disk_used_bytes = 512, .pids_now = 3}};
     ask("getContainer", "ses_1");
-    assert_int_equal(status, 0); /* not before the spawner has answered */
+    assert_int_equal(answered.status, 0); /* not before the spawner has answered */
     assert_int_equal(stats_of, 17);
     stats_fn(stats_ctx, &m, fds, NULL);
-    assert_int_equal(status, 200);
-    expect(document, CONTAINER("ses_1", "{\"cpu_ms\":1.5,\"peak_memory_bytes\":4096,\"disk_bytes\":"
-                                        "512,\"pids\":3}"));
+    assert_int_equal(answered.status, 200);
+    expect(answered.document,
+           CONTAINER("ses_1", "{\"cpu_ms\":1.5,\"peak_memory_bytes\":4096,\"disk_bytes\":"
+                              "512,\"pids\":3}"));
     const struct error gone = {.code = ERROR_NOT_FOUND, .msg = "no such sandbox"};
     ask("getContainer", "ses_1");
     stats_fn(stats_ctx, NULL, fds, &gone);
-    assert_int_equal(status, 200);
-    expect(document, CONTAINER("ses_1", "null"));
+    assert_int_equal(answered.status, 200);
+    expect(answered.document, CONTAINER("ses_1", "null"));
 }
 
 static void test_logs(void **state)
 {
     (void)state;
     ask("getContainerLogs", "ses_1");
-    expect(document, "{\"id\":\"ses_1\",\"entries\":[],\"dropped_bytes\":0}");
+    expect(answered.document, "{\"id\":\"ses_1\",\"entries\":[],\"dropped_bytes\":0}");
     tail = tail_new(TAIL_MAX_BYTES);
     tail_add(tail, EXECUTION_STDOUT, "one\n", 4, 1000000000);
     tail_add(tail, EXECUTION_STDERR, "t\xffo\0!", 5, 1000000000);
     ask("getContainerLogs", "ses_1");
-    expect(document, "{\"id\":\"ses_1\",\"entries\":[{\"time\":\"1970-01-01T00:00:01.000Z\","
-                     "\"stream\":\"stdout\",\"text\":\"one\\n\"},{\"time\":"
-                     "\"1970-01-01T00:00:01.000Z\",\"stream\":\"stderr\",\"text\":\"t\xef\xbf\xbd"
-                     "o\\u0000!\"}],\"dropped_bytes\":0}");
+    expect(answered.document,
+           "{\"id\":\"ses_1\",\"entries\":[{\"time\":\"1970-01-01T00:00:01.000Z\","
+           "\"stream\":\"stdout\",\"text\":\"one\\n\"},{\"time\":"
+           "\"1970-01-01T00:00:01.000Z\",\"stream\":\"stderr\",\"text\":\"t\xef\xbf\xbd"
+           "o\\u0000!\"}],\"dropped_bytes\":0}");
     static char page[3 * TAIL_MAX_BYTES];
     memset(page, 'x', sizeof(page));
     tail_add(tail, EXECUTION_STDOUT, page, sizeof(page), 9000000000);
     ask("getContainerLogs", "ses_1");
-    const json_t *entries = json_object_get(document, "entries");
+    const json_t *entries = json_object_get(answered.document, "entries");
     assert_int_equal(json_array_size(entries), 1);
     size_t kept = json_string_length(json_object_get(json_array_get(entries, 0), "text"));
     assert_true(kept > TAIL_MAX_BYTES - 100 && kept <= TAIL_MAX_BYTES);
-    assert_int_equal(json_integer_value(json_object_get(document, "dropped_bytes")),
+    assert_int_equal(json_integer_value(json_object_get(answered.document, "dropped_bytes")),
                      9 + sizeof(page) - kept);
     tail_free(tail);
     tail = NULL;
@@ -352,8 +333,8 @@ static void test_missing(void **state)
     static const char *const routes[] = {"getContainer", "getContainerLogs"};
     for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
         ask(routes[i], "ses_5");
-        assert_int_equal(status, 404);
-        assert_string_equal(failure.word, "container_not_found");
+        assert_int_equal(answered.status, 404);
+        assert_string_equal(answered.failure.word, "container_not_found");
     }
 }
 
@@ -380,6 +361,6 @@ int main(void)
     check_one(&check, "containers that are not there", test_missing);
     check_one(&check, "others' containers are the operator's to see", test_scopes);
     int result = check_run(&check, "rest_node");
-    json_decref(document);
+    answered_release();
     return result;
 }

@@ -228,6 +228,28 @@ static void test_init_dies_first(void **state)
     }
 }
 
+/* Not even the first word reaches it: the reason is the spawner's to tell. */
+static void test_seal_fails_first(void **state)
+{
+    (void)state;
+    const struct spawn_message failed = {.verb = SPAWN_SEALED,
+                                         .flags = SPAWN_FAILED,
+                                         .sandbox = SANDBOX,
+                                         .failure = {.step = "mount /proc"}};
+    int pair[2];
+    struct scene s;
+    begin(&s);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    close(pair[1]);
+    reply(&s, SPAWN_CREATE, pair[0]);
+    stage_settle(s.loop);
+    assert_int_equal(s.endings, 0);
+    run_on_event(s.run, &failed);
+    expect(&s, EXECUTION_LOST, REASON_INFRASTRUCTURE);
+    assert_int_equal(s.error.code, ERROR_ISOLATION);
+    close_scene(&s);
+}
+
 static void test_spawner_gone(void **state)
 {
     (void)state;
@@ -249,6 +271,7 @@ int main(void)
     check_one(&check, "a kill while it is created", test_kill_while_creating);
     check_one(&check, "an interrupt while it starts", test_interrupt_while_starting);
     check_one(&check, "a sandbox that dies before its program starts", test_init_dies_first);
+    check_one(&check, "a seal that fails before it is spoken to", test_seal_fails_first);
     check_one(&check, "without a spawner it ends", test_spawner_gone);
     return check_run(&check, "run");
 }

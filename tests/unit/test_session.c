@@ -93,9 +93,43 @@ static void test_not_created(void **state)
     world_close(&w);
 }
 
-static void test_not_sealed(void **state)
+/* Created, and not sealed yet as far as anybody knows. */
+static void open_unsealed(struct world *w)
+{
+    struct error err;
+    struct spawn_message created = {
+        .verb = SPAWN_CREATE, .flags = SPAWN_REPLY, .sandbox = WORLD_SANDBOX};
+    int pair[2];
+    world_init(w);
+    assert_int_equal(session_open(&w->session, w->loop, &w->spawner, &w->template,
+                                  &world_session_events, w, &err),
+                     0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    w->init = pair[1];
+    world_reply_with(w, SPAWN_CREATE, &created, pair[0]);
+}
+
+/* A zygote's child speaks to us while the spawner has yet to read that it was sealed. */
+static void test_sealed_late(void **state)
 {
     (void)state;
+    struct world w;
+    open_unsealed(&w);
+    world_expect_init(&w, GUEST_START, 0);
+    world_become_ready(&w);
+    strbuf_clear(&w.states);
+    assert_false(session_await_seal(w.session));
+    world_tell(&w, SPAWN_SEALED, (struct spawn_stats){0});
+    assert_string_equal(strbuf_str(&w.states), "ready "); /* once more */
+    assert_true(session_await_seal(w.session));
+    world_tell(&w, SPAWN_SEALED, (struct spawn_stats){0});
+    assert_string_equal(strbuf_str(&w.states), "ready "); /* nobody waits any more */
+    world_close(&w);
+}
+
+/* Whichever is quicker: our first word to init, or its death. */
+static void check_not_sealed(bool is_dead)
+{
     struct world w;
     struct error err;
     struct spawn_message m = {
@@ -110,12 +144,63 @@ static void test_not_sealed(void **state)
         0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     w.init = pair[1];
+    if (is_dead)
+        close(take_fd(&w.init));
     world_reply_with(&w, SPAWN_CREATE, &created, pair[0]);
+    world_settle(&w);
     assert_int_equal(world_try_execute(&w, true, -1, &err), 0);
     session_on_event(w.session, &m);
     world_assert_state(&w, SESSION_FAILED);
     assert_string_equal(session_info(w.session)->error.msg, "mount /proc");
     world_last_ended(&w, 1);
+    world_close(&w);
+}
+
+static void test_not_sealed(void **state)
+{
+    (void)state;
+    check_not_sealed(false);
+    check_not_sealed(true);
+}
+
+/* Sealed, and its pid 1 dies at once: whichever is heard first, who asked for it is answered. */
+static void check_dead_at_once(bool is_heard_first)
+{
+    struct world w;
+    struct error err;
+    open_unsealed(&w);
+    assert_int_equal(world_try_execute(&w, true, -1, &err), 0);
+    close(take_fd(&w.init));
+    if (is_heard_first)
+        world_settle(&w);
+    world_tell(&w, SPAWN_SEALED, (struct spawn_stats){0});
+    world_tell(&w, SPAWN_EXITED, (struct spawn_stats){.is_over = 1});
+    assert_string_equal(strbuf_str(&w.states), "failed ");
+    assert_string_equal(session_info(w.session)->error.msg, "the sandbox is gone");
+    world_assert_state(&w, SESSION_TERMINATING); /* there is nothing to reset it in */
+    world_last_ended(&w, 1);
+    world_close(&w);
+}
+
+static void test_dead_at_once(void **state)
+{
+    (void)state;
+    check_dead_at_once(true);
+    check_dead_at_once(false);
+}
+
+/* One that was ready before is over, and nothing else: its reset is not its creation. */
+static void test_dead_at_reset(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open(&w);
+    world_reset(&w);
+    world_assert_state(&w, SESSION_CREATING);
+    strbuf_clear(&w.states);
+    world_tell(&w, SPAWN_EXITED, (struct spawn_stats){.is_over = 1});
+    assert_string_equal(strbuf_str(&w.states), "");
+    world_assert_state(&w, SESSION_TERMINATING);
     world_close(&w);
 }
 
@@ -380,7 +465,10 @@ int main(void)
     check_one(&check, "busy is a conflict", test_busy);
     check_one(&check, "it can be closed when an execution ends", test_close_at_end);
     check_one(&check, "a sandbox that cannot be made", test_not_created);
+    check_one(&check, "a seal that is told after the interpreter is ready", test_sealed_late);
     check_one(&check, "a sandbox that cannot be sealed", test_not_sealed);
+    check_one(&check, "a sandbox that dies before it is ready", test_dead_at_once);
+    check_one(&check, "a sandbox that dies during a reset", test_dead_at_reset);
     check_one(&check, "a close cancels what runs, once", test_close_while_busy);
     check_one(&check, "a close does not wait for counters", test_close_while_counting);
     check_one(&check, "a close while it is created", test_close_while_creating);

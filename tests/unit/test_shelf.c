@@ -4,12 +4,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/shelf.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "image/module.h"
+#include "runners.h"
 #include "store/store_ops.h"
 #include "store_world.h"
 
@@ -26,29 +26,16 @@ bool __wrap_module_is_in(const struct runner *runner, const char *name);
 int __wrap_pool_open(struct pool **out, struct loop *loop, struct spawner_client *spawner,
                      const struct pool_order *order, struct error *err);
 
-static void add_image(struct runner_list *list, const char *image, const char *conf)
-{
-    struct error err;
-    char *dir = check_temp_dir(), *file = check_temp_file(dir, conf);
-    scoped_fd int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    size_t before = list->count;
-    assert_int_equal(runner_list_parse(list, fd, strrchr(file, '/') + 1, &err), 0);
-    for (size_t i = before; i < list->count; i++)
-        list->items[i].image = xstrdup(image);
-    free(file);
-    check_remove_dir(dir);
-}
-
 int __wrap_runner_list_load(struct runner_list *out, const char *const *data_dirs,
                             struct error *err)
 {
     (void)data_dirs, (void)err;
     *out = (struct runner_list){.has_images = true};
-    add_image(out, "python", "[python]\naliases = py\ncommand = /usr/bin/python3 {file}\n");
-    add_image(out, "more", "[python]\ncommand = /opt/python {file}\n");
+    runners_add(out, "python", "[python]\naliases = py\ncommand = /usr/bin/python3 {file}\n");
+    runners_add(out, "more", "[python]\ncommand = /opt/python {file}\n");
     if (has_bash)
-        add_image(out, "bash", "[bash]\ncommand = /bin/bash {file}\n");
-    add_image(out, "perl", "[perl]\ncommand = /usr/bin/perl {file}\n");
+        runners_add(out, "bash", "[bash]\ncommand = /bin/bash {file}\n");
+    runners_add(out, "perl", "[perl]\ncommand = /usr/bin/perl {file}\n");
     return 0;
 }
 
@@ -59,9 +46,7 @@ int __wrap_runner_find_kernel(struct runner_kernel *out, const struct runner *ru
     if (strcmp(runner->language, "perl") == 0 || kernels_left == 0)
         return error_set(err, ERROR_NOT_FOUND, "%s has no sessions", runner->language);
     kernels_left -= kernels_left > 0;
-    *out = (struct runner_kernel){0};
-    out->command.items = xcalloc(2, sizeof(char *));
-    out->command.items[out->command.count++] = xstrdup(runner->command.items[0]);
+    runners_fill_kernel(out, runner);
     return 0;
 }
 
@@ -285,7 +270,9 @@ static void test_seed(void **state)
     open_stage(&s);
     has_bash = has_modules = false;
     struct error err;
-    assert_int_equal(catalog_look(s.catalog, &err), 0);
+    bool has_changed;
+    assert_int_equal(catalog_look(s.catalog, &has_changed, &err), 0);
+    assert_true(has_changed);
     load(&s);
     assert_names(&s, "python"); /* perl has no sessions */
     assert_string_equal(catalog_spec(kind_of(&s, "python"))->language, "python");

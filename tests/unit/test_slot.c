@@ -261,9 +261,38 @@ static void test_foreign_owner(void **state)
     check_remove_dir(dir);
 }
 
+static void test_parents(void **state)
+{
+    (void)state;
+    char *dir = check_temp_dir();
+    struct slot_table a, b, elsewhere;
+    struct error err;
+    open_table(&a, dir, COUNT);
+    open_table(&b, dir, COUNT);
+    open_table(&elsewhere, dir, COUNT);
+    assert_false(slot_table_claim(&a)); /* it has joined nobody */
+    assert_int_equal(slot_table_join(&a, 7, &err), 0);
+    assert_int_equal(slot_table_join(&elsewhere, 8, &err), 0);
+    assert_true(slot_table_claim(&a));
+    slot_table_share(&a);
+    assert_int_equal(slot_table_join(&b, 7, &err), 0); /* waits for nobody any more */
+    assert_false(slot_table_claim(&a));
+    assert_false(slot_table_claim(&b));
+    assert_true(slot_table_claim(&elsewhere));
+    slot_table_close(&b);
+    assert_true(slot_table_claim(&a));
+    unsigned slot = acquire(&a);
+    assert_true(slot_is_held(&a, slot));
+    assert_false(slot_is_held(&elsewhere, slot));
+    slot_table_close(&a);
+    slot_table_close(&elsewhere);
+    check_remove_dir(dir);
+}
+
 int main(void)
 {
     struct check check = {.count = 0};
+    check_one(&check, "who is alone below a parent knows it", test_parents);
     check_one(&check, "two tables never give the same slot", test_two_tables);
     check_one(&check, "a released slot is free for the other table", test_reuse);
     check_one(&check, "a held slot is not given again when the search wraps", test_wrap_around);

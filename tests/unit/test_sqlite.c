@@ -1,4 +1,4 @@
-/* test_sqlite.c - databases that are broken, locked, full, gone, and processes that are killed
+/* test_sqlite.c - databases that are broken, locked, full, gone
  *
  * What was told must be there afterwards; what cannot be done must be said, and be possible again
  * when the cause is gone. */
@@ -8,13 +8,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -23,7 +21,6 @@
 #include "store_world.h"
 
 #define FAULT_ROUNDS 40
-#define CRASH_ROUNDS 12
 
 static void add_numbered(struct world *w, int number)
 {
@@ -174,7 +171,7 @@ static void test_private(void **state)
     struct world w;
     struct stat st;
     world_open(&w);
-    const char *const suffixes[] = {"", "-wal", "-shm", ".lock"};
+    const char *const suffixes[] = {"", "-wal", "-shm", "-ledger", ".lock"};
     for (size_t i = 0; i < ARRAY_LEN(suffixes); i++) {
         scoped_free char *path = xasprintf("%s%s", w.path, suffixes[i]);
         assert_int_equal(stat(path, &st), 0);
@@ -309,6 +306,89 @@ static void test_locked(void **state)
     world_close(&w);
 }
 
+static void keep_execution(struct world *w, const char *id)
+{
+    struct store_execution e = an_execution(id, NULL);
+    e.state = STORE_EXECUTION_COMPLETED;
+    e.ended_ns = 7;
+    ask(w, store_keep_execution, &e);
+}
+
+static bool has_execution(struct world *w, const char *id)
+{
+    ask_for(w, execution, store_get_execution, &(struct store_name){.id = id});
+    return !w->has_failed;
+}
+
+/* What was told before the trouble was known is not lost by it, and not denied. */
+static void test_locked_ledger(void **state)
+{
+    (void)state;
+    struct world w;
+    struct store_info info;
+    world_open(&w);
+    store_free(take_ptr(&w.store));
+    assert_int_equal(world_try_open(&w, &(struct store_order){.busy_ms = 20}), 0);
+    sqlite3 *other = intruder_open(&w);
+    intruder_do(other, "BEGIN IMMEDIATE");
+    keep_execution(&w, "exe_1");
+    assert_done(&w);
+    assert_false(has_execution(&w, "exe_1"));
+    assert_refused(&w, ERROR_UNAVAILABLE);
+    assert_non_null(strstr(w.err.msg, "another program"));
+    store_get_info(w.store, &info);
+    assert_true(info.is_failing);
+    keep_execution(&w, "exe_2"); /* now it is known */
+    assert_refused(&w, ERROR_UNAVAILABLE);
+    intruder_do(other, "COMMIT");
+    assert_true(has_execution(&w, "exe_1"));
+    store_get_info(w.store, &info);
+    assert_false(info.is_failing);
+    assert_int_equal(info.dropped, 0);
+    keep_execution(&w, "exe_3");
+    assert_done(&w);
+
+    intruder_do(other, "BEGIN IMMEDIATE");
+    store_free(take_ptr(&w.store)); /* which cannot commit the third one */
+    intruder_do(other, "COMMIT");
+    assert_int_equal(world_try_open(&w, &(struct store_order){.busy_ms = 20}), 0);
+    assert_true(has_execution(&w, "exe_3"));
+    assert_false(has_execution(&w, "exe_2"));
+    assert_refused(&w, ERROR_NOT_FOUND);
+
+    intruder_do(other, "BEGIN IMMEDIATE");
+    keep_execution(&w, "exe_4");
+    store_free(take_ptr(&w.store));
+    sqlite3_close(other);
+    scoped_free char *lock = xasprintf("%s.lock", w.path);
+    assert_int_equal(unlink(w.path), 0);
+    assert_int_equal(unlink(lock), 0);
+    assert_int_equal(world_try_open(&w, NULL), 0); /* a new database, to which nobody told it */
+    assert_false(has_execution(&w, "exe_4"));
+    assert_refused(&w, ERROR_NOT_FOUND);
+    world_close(&w);
+}
+
+static void free_the_lock(void *ctx)
+{
+    intruder_do(ctx, "COMMIT"); /* which this thread could not, if it waited for it itself */
+}
+
+static void test_loop_goes_on(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open(&w);
+    sqlite3 *other = intruder_open(&w);
+    intruder_do(other, "BEGIN IMMEDIATE");
+    struct loop_timer *timer = loop_timer_new(w.loop, 1, free_the_lock, other);
+    add_numbered(&w, 1);
+    assert_done(&w);
+    loop_timer_free(timer);
+    sqlite3_close(other);
+    world_close(&w);
+}
+
 static void test_moved(void **state)
 {
     (void)state;
@@ -399,7 +479,7 @@ static void test_disk_full(void **state)
     int told = 1;
     for (add_numbered(&w, told); !w.has_failed; add_numbered(&w, told))
         told++; /* the log has some room of its own left */
-    assert_refused(&w, ERROR_UNAVAILABLE);
+    assert_refused(&w, ERROR_NO_SPACE);
     assert_non_null(strstr(w.err.msg, "full"));
     assert_non_null(strstr(w.err.hint, "free space"));
     assert_null(strstr(w.err.msg, w.dir)); /* clients see this */
@@ -427,7 +507,7 @@ static void on_fate(void *ctx, const struct store_answer *answer)
     struct fate *fate = ctx;
     fate->is_done = !answer->err;
     if (answer->err)
-        assert_int_equal(answer->err->code, ERROR_UNAVAILABLE);
+        assert_true(error_passes(answer->err));
     world_on_answer(fate->world, &(struct store_answer){0});
 }
 
@@ -488,7 +568,7 @@ static void test_open_full(void **state)
     store_free(take_ptr(&w.store));
     set_ballast(&w, true);
     assert_int_equal(world_try_open(&w, NULL), -1);
-    assert_int_equal(w.err.code, ERROR_UNAVAILABLE);
+    assert_int_equal(w.err.code, ERROR_NO_SPACE);
     assert_non_null(strstr(w.err.msg, "full"));
     set_ballast(&w, false);
     assert_int_equal(world_try_open(&w, NULL), 0);
@@ -516,13 +596,15 @@ static void test_read_only(void **state)
 
 /* --- a disk that fails ----------------------------------------------------------------------- */
 
-static int writes_left; /* of SQLite, until one fails; negative: none does */
+static int writes_left;      /* of SQLite, until one fails; negative: none does */
+static bool takes_no_writes; /* it has become read-only */
 
 static bool fails_now(void)
 {
     int left = __atomic_sub_fetch(&writes_left, 1, __ATOMIC_RELAXED);
-    errno = EIO;
-    return left == 0;
+    bool is_closed = __atomic_load_n(&takes_no_writes, __ATOMIC_RELAXED);
+    errno = is_closed ? EROFS : EIO;
+    return left == 0 || is_closed;
 }
 
 static ssize_t bad_write(int fd, const void *data, size_t len)
@@ -576,6 +658,32 @@ static void test_io_error(void **state)
     world_close(&w);
 }
 
+/* As a kernel does it by itself with a disk that is failing. */
+static void test_read_only_in_use(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open(&w);
+    add_numbered(&w, 1);
+    set_writes(true);
+    __atomic_store_n(&writes_left, -1, __ATOMIC_RELAXED);
+    __atomic_store_n(&takes_no_writes, true, __ATOMIC_RELAXED);
+    for (int i = 0; i < 3; i++) {
+        add_numbered(&w, 2);
+        assert_refused(&w, ERROR_UNAVAILABLE);
+        assert_non_null(strstr(w.err.msg, "cannot be written"));
+        assert_non_null(strstr(w.err.hint, "mount"));
+        assert_true(w.err.retry_ms > 0);
+    }
+    assert_true(has_numbered(&w, 1)); /* what is there can be read all the same */
+    __atomic_store_n(&takes_no_writes, false, __ATOMIC_RELAXED);
+    add_numbered(&w, 2);
+    assert_done(&w);
+    assert_true(has_numbered(&w, 2));
+    set_writes(false);
+    world_close(&w);
+}
+
 /* The same with many at a time: those that share a transaction with the failure are tried alone,
  * and done; only the one that came first may have been alone already. */
 static void test_io_error_groups(void **state)
@@ -599,172 +707,8 @@ static void test_io_error_groups(void **state)
     world_close(&w);
 }
 
-/* --- kill -9 --------------------------------------------------------------------------------- */
-
-/* The other process: each session is added, made busy, ended; each step is told when it is done.
- * Many sessions are under way at once. */
-struct writer {
-    struct store *store;
-    int number, step;
-    char id[32];
-};
-
-#define WRITERS 12
-
-static void writer_next(struct writer *wr);
-
-static void on_written(void *ctx, const struct store_answer *answer)
+int main(void)
 {
-    struct writer *wr = ctx;
-    char line[32];
-    struct error err;
-    BUG_ON(answer->err != NULL);
-    int len = snprintf(line, sizeof(line), "%d %d\n", wr->number, wr->step);
-    if (fd_write_all(STDOUT_FILENO, line, (size_t)len, &err) < 0)
-        _exit(0); /* nobody listens any more */
-    if (++wr->step == 3) {
-        wr->step = 0;
-        wr->number += WRITERS;
-    }
-    writer_next(wr);
-}
-
-static void writer_next(struct writer *wr)
-{
-    snprintf(wr->id, sizeof(wr->id), "ses_%d", wr->number);
-    struct store_session s = a_session(wr->id);
-    struct store_session_change c = {.id = wr->id, .to = STORE_SESSION_BUSY};
-    if (wr->step == 2)
-        c = (struct store_session_change){
-            .id = wr->id, .to = STORE_SESSION_TERMINATED, .ended_ns = 7};
-    if (wr->step == 0)
-        store_add_session(wr->store, &s, on_written, wr);
-    else
-        store_change_session(wr->store, &c, on_written, wr);
-}
-
-static int writer_main(const char *path, int first)
-{
-    static struct writer writers[WRITERS];
-    struct loop *loop;
-    struct store *store;
-    struct error err;
-    if (loop_open(&loop, &err) < 0 ||
-        store_open(&store, loop, &sqlite_ops, &(struct store_order){.place = path}, &err) < 0) {
-        fprintf(stderr, "%s\n", err.msg);
-        return 1;
-    }
-    for (int i = 0; i < WRITERS; i++) {
-        writers[i] = (struct writer){.store = store, .number = first + i};
-        writer_next(&writers[i]);
-    }
-    loop_run(loop);
-    return 1;
-}
-
-static pid_t writer_start(const char *path, int first, int *out)
-{
-    int fds[2];
-    char number[16];
-    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
-    snprintf(number, sizeof(number), "%d", first);
-    pid_t pid = fork();
-    if (pid == 0) {
-        dup2(fds[1], STDOUT_FILENO);
-        execl("/proc/self/exe", "test_sqlite", "--writer", path, number, (char *)NULL);
-        _exit(127);
-    }
-    close(fds[1]);
-    *out = fds[0];
-    return pid;
-}
-
-/* Kills the writer after so many bytes were told; reads the rest of what was. -> its text */
-static char *writer_listen(pid_t pid, int fd, size_t kill_after)
-{
-    size_t len = 0, cap = 1 * MIB;
-    char *text = xmalloc(cap);
-    ssize_t n;
-    while ((n = read(fd, text + len, MIN(cap - 1 - len, 64))) > 0) {
-        len += (size_t)n;
-        if (len >= kill_after && pid > 0) {
-            kill(pid, SIGKILL);
-            assert_int_equal(waitpid(pid, NULL, 0), pid);
-            pid = -1;
-        }
-    }
-    assert_int_equal(pid, -1); /* it did not end by itself */
-    text[len] = '\0';
-    close(fd);
-    return text;
-}
-
-struct told {
-    struct world *world;
-    int number, step;
-};
-
-static void on_told(void *ctx, const struct store_answer *answer)
-{
-    const struct told *told = ctx;
-    assert_null(answer->err);
-    enum store_session_state now = answer->sessions->state;
-    int reached = now == STORE_SESSION_TERMINATED ? 2 : now == STORE_SESSION_BUSY ? 1 : 0;
-    assert_true(reached >= told->step);
-    world_on_answer(told->world, &(struct store_answer){0});
-}
-
-/* All questions at once: one by one they would take longer than all the rest. -> how many */
-static size_t check_told(struct world *w, const char *text)
-{
-    static struct told told[STORE_QUEUE_MAX];
-    size_t count = 0;
-    int used;
-    for (; count < ARRAY_LEN(told); text += used) {
-        struct told *t = &told[count];
-        char id[32];
-        if (sscanf(text, "%d %d\n%n", &t->number, &t->step, &used) != 2)
-            break;
-        t->world = w;
-        snprintf(id, sizeof(id), "ses_%d", t->number);
-        w->waiting++;
-        store_get_session(w->store, &(struct store_name){.id = id}, on_told, t);
-        count++;
-    }
-    world_wait(w);
-    return count;
-}
-
-static void test_kill(void **state)
-{
-    (void)state;
-    struct world w;
-    unsigned seed = (unsigned)getpid();
-    size_t told = 0;
-    print_message("# seed %u\n", seed);
-    world_open(&w);
-    for (int round = 0; round < CRASH_ROUNDS; round++) {
-        int fd;
-        store_free(take_ptr(&w.store));
-        pid_t pid = writer_start(w.path, 100000 * round, &fd);
-        scoped_free char *text = writer_listen(pid, fd, 1 + (size_t)rand_r(&seed) % 12000);
-        assert_int_equal(world_try_open(&w, NULL), 0);
-        told += check_told(&w, text);
-        ask_for(&w, amounts, store_get_usage, &(struct store_name){.owner = "key_a"});
-        uint64_t usage = row(&w, amounts, 0)->sessions;
-        ask_for(&w, session, store_list_sessions,
-                &(struct store_filter){.is_live = true, .limit = STORE_PAGE_MAX});
-        assert_int_equal(usage, w.count); /* the sums are those of what is there */
-    }
-    print_message("# %zu changes were told in %d rounds\n", told, CRASH_ROUNDS);
-    assert_true(told > CRASH_ROUNDS);
-    world_close(&w);
-}
-
-int main(int argc, char **argv)
-{
-    if (argc == 4 && strcmp(argv[1], "--writer") == 0)
-        return writer_main(argv[2], (int)strtol(argv[3], NULL, 10));
     struct check check = {.count = 0};
     check_rows(&check, broken, test_broken);
     check_one(&check, "begins anew when told so", test_begin_anew);
@@ -774,6 +718,8 @@ int main(int argc, char **argv)
     check_one(&check, "an unknown state is an error, not an end", test_unknown_state);
     check_one(&check, "a migration happens whole or not at all", test_migrations);
     check_one(&check, "waits for a lock, says so, and recovers", test_locked);
+    check_one(&check, "what was told before a lock was known is kept", test_locked_ledger);
+    check_one(&check, "the loop goes on while another holds the database", test_loop_goes_on);
     check_one(&check, "writes to no file without a name", test_moved);
     check_one(&check, "a database that is cut in use is said to be", test_cut_in_use);
     check_one(&check, "a full disk is said, loses nothing, and is got over", test_disk_full);
@@ -781,7 +727,8 @@ int main(int argc, char **argv)
     check_one(&check, "does not open on a full disk", test_open_full);
     check_one(&check, "does not open on a read-only disk", test_read_only);
     check_one(&check, "any write of the disk may fail", test_io_error);
+    check_one(&check, "a disk that becomes read-only is said to be, and got over",
+              test_read_only_in_use);
     check_one(&check, "nobody fails for a neighbour's write", test_io_error_groups);
-    check_one(&check, "what was told survives kill -9", test_kill);
     return check_run(&check, "sqlite");
 }

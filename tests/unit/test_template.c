@@ -58,7 +58,7 @@ static const struct wrong wrongs[] = {
      "preload[0]: expected ^[A-Za-z_][A-Za-z0-9_]*(\\.[A-Za-z0-9_]+)*$, not \"a..b\""},
     {"a policy that is not there",
      "{\"name\": \"a\", \"language\": \"python\", \"network\": {\"policy\": \"all\"}}",
-     "network.policy: expected one of none, not \"all\""},
+     "network.policy: expected one of none, packages, allow, not \"all\""},
     {"no memory",
      "{\"name\": \"a\", \"language\": \"python\", \"resources\": {\"memory_bytes\": 1}}",
      "resources.memory_bytes: must be between 4000000 and 1e+15, not 1"},

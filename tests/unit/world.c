@@ -49,7 +49,8 @@ static void on_ended(void *ctx, const struct execution *e)
                                 .exit_code = e->facts.exit_code,
                                 .who = r->who,
                                 .artifacts_cut = e->artifacts.is_cut,
-                                .has_results = e->results.count > 0};
+                                .has_results = e->results.count > 0,
+                                .is_unbegun = e->is_unbegun};
     snprintf(end->message, sizeof(end->message), "%s", e->verdict.message);
     if (e->out.head.max > 0) { /* one that was refused has none */
         strbuf_init(&text, 4096);
@@ -176,6 +177,8 @@ enum guest_verb world_init_hears(struct world *w, int *value)
         return 0;
     if (value)
         *value = request.m.value;
+    if (request.m.verb == GUEST_FILES)
+        w->files_epoch = request.m.flags;
     if (request.m.verb == GUEST_START) {
         assert_int_equal(count, 4);
         for (size_t i = 0; i < 4; i++) {
@@ -206,6 +209,17 @@ void world_expect_init(struct world *w, enum guest_verb verb, int value)
     assert_int_equal(world_init_hears(w, &got), verb);
     if (verb == GUEST_SIGNAL || verb == GUEST_FILES)
         assert_int_equal(got, value);
+}
+
+void world_init_lists(struct world *w)
+{
+    size_t count = w->ended_count;
+    world_settle(w);
+    assert_int_equal(w->ended_count, count);
+    world_expect_init(w, GUEST_FILES, GUEST_FILES_LIST_NOW);
+    const struct guest_message m = {.verb = GUEST_FILES_DONE, .flags = w->files_epoch};
+    assert_int_equal(send(w->init, &m, sizeof(m), MSG_NOSIGNAL), sizeof(m));
+    world_settle(w);
 }
 
 void world_expect_silence(struct world *w)

@@ -18,7 +18,7 @@ struct world_ended {
     int exit_code;
     int who; /* which request */
     char out[64];
-    bool artifacts_cut, has_results;
+    bool artifacts_cut, has_results, is_unbegun;
 };
 
 struct world {
@@ -45,7 +45,8 @@ struct world {
     const struct execution_events *events; /* of the executions that it begins */
     char told[256]; /* what came of one while it ran, with world_streamed_events */
     struct error answer_error;
-    int64_t listed_ns; /* when a folder of its workspace was changed last; 0: it is empty */
+    uint32_t files_epoch; /* of what init was asked about files last */
+    int64_t listed_ns;    /* when a folder of its workspace was changed last; 0: it is empty */
     unsigned fds_before;
     bool is_closing_at_end; /* the caller closes the session when its execution ends */
 };
@@ -92,6 +93,7 @@ void world_init_says(struct world *w, enum guest_verb verb, int value, int exit_
 /* The next word to init, or 0; its fds are closed, those of a start are kept. */
 enum guest_verb world_init_hears(struct world *w, int *value);
 void world_expect_init(struct world *w, enum guest_verb verb, int value);
+void world_init_lists(struct world *w); /* the files that it is to list, and was not before */
 void world_expect_silence(struct world *w);
 void world_expect_start(struct world *w); /* after what is left of the old one was killed */
 

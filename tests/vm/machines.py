@@ -232,8 +232,9 @@ MACHINES = (
         Tests(ROOT, "frozen sessions and checkpoints", "checkpoint_test.py", (
             "frozen", "everybody", "blocks_every_signal", "arrays_come_back and 100", "half_copy and killed")),
         Tests(ROOT, "the spawner freezes and culls", "spawner_protocol_test.py", ("a_frozen_sandbox", "a_cull")),
-        Tests(ROOT, "zygotes share nothing, and may hang", "zygote_test.py", (
-            "run_code", "siblings", "can_be_destroyed and not waits", "never_ready")),
+        Tests(ROOT, "zygotes make sandboxes", "zygote_test.py", ("run_code",)),
+        Tests(ROOT, "zygotes share nothing", "zygote_apart_test.py", ("siblings",)),
+        Tests(ROOT, "zygotes may hang", "zygote_end_test.py", ("can_be_destroyed and not waits", "never_ready")),
         Tests(ROOT, "the terminal", "repl_test.py", ("greets", "ctrl_c_interrupts")),
     )),
     Machine("forks", checks=(

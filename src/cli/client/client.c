@@ -27,6 +27,7 @@ static const client_fn verbs[REMOTE_COUNT] = {
     [REMOTE_SESSION_INTERRUPT] = client_session_interrupt,
     [REMOTE_EXEC] = client_exec,
     [REMOTE_LOGS] = client_logs,
+    [REMOTE_CP] = client_cp,
     [REMOTE_TEMPLATE_LIST] = client_template_list,
     [REMOTE_TEMPLATE_SHOW] = client_template_show,
     [REMOTE_TEMPLATE_CREATE] = client_template_create,
@@ -35,7 +36,13 @@ static const client_fn verbs[REMOTE_COUNT] = {
     [REMOTE_KEY_LIST] = client_key_list,
     [REMOTE_KEY_CREATE] = client_key_create,
     [REMOTE_KEY_RM] = client_key_rm,
+    [REMOTE_WORKSPACE_LIST] = client_workspace_list,
+    [REMOTE_WORKSPACE_SHOW] = client_workspace_show,
+    [REMOTE_WORKSPACE_SAVE] = client_workspace_save,
+    [REMOTE_WORKSPACE_RESTORE] = client_workspace_restore,
+    [REMOTE_WORKSPACE_RM] = client_workspace_rm,
     [REMOTE_TOP] = client_top,
+    [REMOTE_MCP] = client_mcp,
 };
 
 /* With --json the server's own words; people get the id that its logs know as well. */

@@ -28,6 +28,7 @@ int client_session_reset(struct client *c, void *options, int argc, char **argv,
 int client_session_interrupt(struct client *c, void *options, int argc, char **argv,
                              struct error *err);
 int client_exec(struct client *c, void *options, int argc, char **argv, struct error *err);
+int client_cp(struct client *c, void *options, int argc, char **argv, struct error *err);
 int client_logs(struct client *c, void *options, int argc, char **argv, struct error *err);
 int client_template_list(struct client *c, void *options, int argc, char **argv, struct error *err);
 int client_template_show(struct client *c, void *options, int argc, char **argv, struct error *err);
@@ -39,6 +40,16 @@ int client_template_rm(struct client *c, void *options, int argc, char **argv, s
 int client_key_list(struct client *c, void *options, int argc, char **argv, struct error *err);
 int client_key_create(struct client *c, void *options, int argc, char **argv, struct error *err);
 int client_key_rm(struct client *c, void *options, int argc, char **argv, struct error *err);
+int client_workspace_list(struct client *c, void *options, int argc, char **argv,
+                          struct error *err);
+int client_workspace_show(struct client *c, void *options, int argc, char **argv,
+                          struct error *err);
+int client_workspace_save(struct client *c, void *options, int argc, char **argv,
+                          struct error *err);
+int client_workspace_restore(struct client *c, void *options, int argc, char **argv,
+                             struct error *err);
+int client_workspace_rm(struct client *c, void *options, int argc, char **argv, struct error *err);
+int client_mcp(struct client *c, void *options, int argc, char **argv, struct error *err);
 int client_top(struct client *c, void *options, int argc, char **argv, struct error *err);
 
 /* --- what they share ---------------------------------------------------------------------------

@@ -5,5 +5,6 @@
 #include "cli/commands.h"
 
 const struct command *const commands_all[] = {
-    &cmd_session, &cmd_exec, &cmd_logs, &cmd_template, &cmd_key, &cmd_top, &cmd_version, NULL,
+    &cmd_session,   &cmd_exec, &cmd_cp,  &cmd_logs,    &cmd_template, &cmd_key,
+    &cmd_workspace, &cmd_top,  &cmd_mcp, &cmd_version, NULL,
 };

@@ -3,10 +3,8 @@
  * It is started first and followed then, so that its id is known from the beginning: to cancel it,
  * and to find it again when the connection breaks. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -63,12 +61,9 @@ static int set_stdin(json_t *body, const struct exec_options *o, struct error *e
 
 static int read_bytes(const char *path, struct strbuf *out, struct error *err)
 {
-    struct stat st;
-    scoped_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return error_sys(err, "open '%s'", path);
-    if (!S_ISREG(st.st_mode))
-        return error_set(err, ERROR_INVALID, "'%s' is not a regular file", path);
+    scoped_fd int fd = fd_open_regular(path, err);
+    if (fd < 0)
+        return -1;
     scoped_free char *bytes = xmalloc(CODE_MAX_BYTES + 1);
     ssize_t len = fd_read_full(fd, bytes, CODE_MAX_BYTES + 1);
     if (len < 0)

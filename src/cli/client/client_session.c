@@ -10,7 +10,9 @@
 #include "base/parse.h"
 #include "cli/client/client.h"
 #include "cli/client/sessions.h"
+#include "cli/secret.h"
 #include "cli/term_text.h"
+#include "core/network.h"
 
 #define OUTPUT_MAX_BYTES (64 * MIB)
 #define PATTERN          "/sessions/"
@@ -66,6 +68,28 @@ static int tell_created(const json_t *session, struct error *err)
     return 0;
 }
 
+/* Nothing, where the template's is to hold. */
+static void set_network(json_t *body, const struct session_create_options *o)
+{
+    const char *policy = o->network < NETWORK_POLICIES ? network_policy_names[o->network] : NULL;
+    if (!policy && o->allow.count == 0)
+        return;
+    json_t *network = json_pack("{s:s}", "policy", policy ? policy : "allow");
+    json_t *hosts = json_array();
+    for (size_t i = 0; i < o->allow.count; i++)
+        json_array_append_new(hosts, json_text(o->allow.items[i], strlen(o->allow.items[i])));
+    json_object_set_new(network, "allow", hosts);
+    json_object_set_new(body, "network", network);
+}
+
+static int set_secrets(json_t *body, const struct option_list *options, struct error *err)
+{
+    if (options->count == 0)
+        return 0;
+    json_t *secrets = secret_read_all(options, err);
+    return secrets ? json_object_set_new(body, "secrets", secrets) : -1;
+}
+
 int client_session_create(struct client *c, void *options, int argc, char **argv, struct error *err)
 {
     const struct session_create_options *o = options;
@@ -77,7 +101,9 @@ int client_session_create(struct client *c, void *options, int argc, char **argv
     client_set_seconds(body, "ttl", o->ttl_ms);
     client_set_seconds(body, "idle_timeout", o->idle_ms);
     client_set_resources(body, "resources", &o->resources);
-    if (client_set_pairs(body, "env", &o->env, "--env", err) < 0 ||
+    set_network(body, o);
+    if (set_secrets(body, &o->secrets, err) < 0 ||
+        client_set_pairs(body, "env", &o->env, "--env", err) < 0 ||
         client_set_pairs(body, "metadata", &o->metadata, "--metadata", err) < 0 ||
         client_ask(c, "POST", "/sessions", json_incref(body), &session, err) < 0)
         return -1;
@@ -101,6 +127,7 @@ static const struct {
     {"pids", "resources.pids"},
     {"disk", "resources.disk_bytes"},
     {"network", "network.policy"},
+    {"secrets", "secrets"},
     {"created", "created_at"},
     {"last used", "last_used_at"},
     {"expires", "expires_at"},

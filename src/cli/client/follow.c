@@ -248,12 +248,14 @@ static void print_event(struct follow *f, const char *name, json_t *data)
 static bool on_event(void *ctx, const struct stream_event *e)
 {
     struct follow *f = ctx;
-    const struct json_limits limits = {.max_bytes = MAX(e->len, (size_t)1)};
+    const struct json_limits limits = {.max_bytes = MAX(e->len, (size_t)1), .has_nul = true};
     struct error ignored; /* an event that makes no sense is one of a later version */
     scoped_json json_t *data = NULL;
     f->has_progress = true;
-    strbuf_clear(&f->last);
-    strbuf_add_str(&f->last, e->id);
+    if (e->id[0] != '\0') { /* a heartbeat has none, and may be the first of a stream */
+        strbuf_clear(&f->last);
+        strbuf_add_str(&f->last, e->id);
+    }
     if (json_parse(&data, e->data, e->len, &limits, &ignored) < 0)
         return true;
     if (f->order->style == FOLLOW_SHOW)

@@ -1,9 +1,8 @@
 /* link.c - one curl handle, driven by hand so that it can wait for signals and keys, too */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/client/link.h"
+#include "cli/client/link_inside.h"
 
 #include <ctype.h>
-#include <curl/curl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,43 +11,13 @@
 #include "base/memory.h"
 #include "codec/json.h"
 
-#define API_PREFIX         "/api/v1"
-#define TOKEN_FILE         "server/token" /* in the data directory */
-#define TOKEN_MAX_BYTES    4096
-#define ANSWER_MAX_BYTES   (256 * MIB)
-#define EVENT_MAX_BYTES    (128 * MIB)
-#define PROBLEM_MAX_BYTES  (64 * KIB) /* of a refusal that answers a stream */
-#define PATH_MAX_BYTES     (64 * KIB)
-#define BODY_MAX_BYTES     (256 * MIB)
-#define ID_MAX_BYTES       128
-#define CONNECT_TIMEOUT_MS 10000
-#define NO_ADDRESS         "that is no address"
-#define POLL_MS            200 /* between two looks whether anything came */
-
-struct link {
-    CURLM *multi;
-    CURL *easy;
-    char *base;   /* URL of the API, or NULL... */
-    char *socket; /* ...with the path of a socket */
-    char *address;
-    char *authorization; /* the header; NULL: none */
-    char *ca;
-    uint64_t timeout_ms;
-    bool is_local; /* on this machine */
-    bool has_token;
-
-    /* of the request under way */
-    char why[CURL_ERROR_SIZE];
-    long status;
-    struct strbuf answer;
-    struct event_stream *events; /* NULL: a document is wanted */
-    int64_t heard_ns;            /* when anything came last */
-    struct error failure;        /* of our own reading */
-    bool has_failed;
-
-    json_t *problem;
-    char request_id[ID_MAX_BYTES];
-};
+#define TOKEN_MAX_BYTES  4096
+#define ANSWER_MAX_BYTES (256 * MIB)
+#define EVENT_MAX_BYTES  (128 * MIB)
+#define PATH_MAX_BYTES   (64 * KIB)
+#define BODY_MAX_BYTES   (256 * MIB)
+#define NO_ADDRESS       "that is no address"
+#define POLL_MS          200 /* between two looks whether anything came */
 
 /* --- where the server is -----------------------------------------------------------------------
  */
@@ -119,7 +88,7 @@ static int read_url(struct link *l, const char *server, CURLU *url, struct error
             len--;
         l->is_local = is_local_host(parts.host);
         l->address = xstrndup(parts.text, len);
-        l->base = xasprintf("%s" API_PREFIX, l->address);
+        l->base = xasprintf("%s" LINK_API_PREFIX, l->address);
     }
     free_parts(&parts);
     return is_good ? 0 : refuse_address(err, why);
@@ -135,7 +104,7 @@ static int read_address(struct link *l, const char *server, struct error *err)
         l->is_local = true;
         l->socket = xstrdup(server + len);
         l->address = xstrdup(server);
-        l->base = xstrdup("http://localhost" API_PREFIX);
+        l->base = xstrdup("http://localhost" LINK_API_PREFIX);
         return 0;
     }
     CURLU *url = curl_url();
@@ -171,7 +140,8 @@ static int read_token(struct link *l, const struct config *config, struct error 
         return 0;
     struct error ignored;
     scoped_free char *text = NULL;
-    scoped_free char *path = xasprintf("%s/" TOKEN_FILE, config->data_dir);
+    scoped_free char *path = config->state_dir ? xasprintf("%s/token", config->state_dir)
+                                               : xasprintf("%s/server/token", config->data_dir);
     if (fd_read_file(path, &text, TOKEN_MAX_BYTES, &ignored) < 0)
         return 0;
     text[strcspn(text, "\r\n")] = '\0';
@@ -263,6 +233,11 @@ static size_t fail(struct link *l, const struct error *err)
     return 0; /* curl takes that for a write that failed, and ends */
 }
 
+static bool is_accepted(const struct link *l)
+{
+    return l->status >= 200 && l->status < 300;
+}
+
 static size_t on_data(char *data, size_t size, size_t count, void *ctx)
 {
     struct link *l = ctx;
@@ -275,11 +250,27 @@ static size_t on_data(char *data, size_t size, size_t count, void *ctx)
             return fail(l, &err);
         return event_stream_is_over(l->events) ? 0 : len;
     }
+    if (l->request->take && is_accepted(l)) {
+        if (l->request->take(l->request->ctx, data, len, &err) < 0)
+            return fail(l, &err);
+        return len;
+    }
     strbuf_add(&l->answer, data, len);
     if (!l->answer.overflow)
         return len;
     error_set(&err, ERROR_TOO_LARGE, "the server's answer is longer than %zu bytes", l->answer.max);
     return fail(l, &err);
+}
+
+static size_t on_give(char *out, size_t size, size_t count, void *ctx)
+{
+    struct link *l = ctx;
+    struct error err;
+    ssize_t n = l->request->give(l->request->ctx, out, size * count, &err);
+    if (n >= 0)
+        return (size_t)n;
+    fail(l, &err);
+    return CURL_READFUNC_ABORT;
 }
 
 static size_t on_header(char *data, size_t size, size_t count, void *ctx)
@@ -300,9 +291,10 @@ static size_t on_header(char *data, size_t size, size_t count, void *ctx)
 /* --- a request ----------------------------------------------------------------------------------
  */
 
-static void set_place(struct link *l, const char *url)
+void link_set_place(struct link *l, const char *url)
 {
     curl_easy_setopt(l->easy, CURLOPT_URL, url);
+    curl_easy_setopt(l->easy, CURLOPT_PATH_AS_IS, 1L); /* ".." is the server's to refuse */
     curl_easy_setopt(l->easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(l->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(l->easy, CURLOPT_FOLLOWLOCATION, 0L);
@@ -315,14 +307,19 @@ static void set_place(struct link *l, const char *url)
         curl_easy_setopt(l->easy, CURLOPT_CAINFO, l->ca);
 }
 
-/* A document has to be there in time; a stream has to show life, see is_silent(). */
+/* A document has to be there in time, a file has to go on; a stream has to show life, see
+ * is_silent(). */
 static void set_times(struct link *l)
 {
     curl_easy_setopt(l->easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(l->easy, CURLOPT_CONNECTTIMEOUT_MS,
-                     (long)MIN(l->timeout_ms, (uint64_t)CONNECT_TIMEOUT_MS));
-    if (!l->events)
+                     (long)MIN(l->timeout_ms, (uint64_t)LINK_CONNECT_TIMEOUT_MS));
+    if (l->request->give || l->request->take) {
+        curl_easy_setopt(l->easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
+        curl_easy_setopt(l->easy, CURLOPT_LOW_SPEED_TIME, (long)MAX(l->timeout_ms / 1000, 1u));
+    } else if (!l->events) {
         curl_easy_setopt(l->easy, CURLOPT_TIMEOUT_MS, (long)l->timeout_ms);
+    }
     l->heard_ns = clock_now_ns();
 }
 
@@ -349,6 +346,12 @@ static struct curl_slist *make_headers(const struct link *l, const struct link_r
 
 static void set_body(struct link *l, const struct link_request *r, struct strbuf *body)
 {
+    if (r->give) {
+        curl_easy_setopt(l->easy, CURLOPT_UPLOAD, 1L);
+        curl_easy_setopt(l->easy, CURLOPT_INFILESIZE_LARGE, (curl_off_t)r->give_size);
+        curl_easy_setopt(l->easy, CURLOPT_READFUNCTION, on_give);
+        curl_easy_setopt(l->easy, CURLOPT_READDATA, l);
+    }
     if (r->body)
         json_add(body, r->body, JSON_STYLE_COMPACT);
     if (r->body || strcmp(r->method, "POST") == 0) {
@@ -393,14 +396,15 @@ static bool perform(struct link *l, const struct link_request *r, int wake_fd, C
     scoped_strbuf struct strbuf body;
     strbuf_init(&body, BODY_MAX_BYTES);
     strbuf_release(&l->answer);
-    strbuf_init(&l->answer, l->events ? PROBLEM_MAX_BYTES : ANSWER_MAX_BYTES);
+    strbuf_init(&l->answer, l->events ? LINK_PROBLEM_MAX_BYTES : ANSWER_MAX_BYTES);
     json_decref(take_ptr(&l->problem));
+    l->request = r;
     l->status = 0;
     l->has_failed = false;
     l->why[0] = l->request_id[0] = '\0';
     curl_easy_reset(l->easy); /* connections are the multi handle's, and live on */
     struct curl_slist *headers = make_headers(l, r);
-    set_place(l, url);
+    link_set_place(l, url);
     set_times(l);
     set_body(l, r, &body);
     curl_easy_setopt(l->easy, CURLOPT_HTTPHEADER, headers);
@@ -436,7 +440,7 @@ static const struct fault {
     {CURLE_UNSUPPORTED_PROTOCOL, ERROR_UNAVAILABLE, "is this a server of Cove's?"},
 };
 
-static int tell_fault(struct link *l, CURLcode code, struct error *err)
+int link_tell_fault(struct link *l, CURLcode code, struct error *err)
 {
     if (l->has_failed) {
         *err = l->failure;
@@ -483,9 +487,9 @@ static const char *text_of(const json_t *object, const char *key)
     return json_string_value(json_object_get(object, key));
 }
 
-static int tell_refusal(struct link *l, struct error *err)
+int link_tell_refusal(struct link *l, struct error *err)
 {
-    const struct json_limits limits = {.max_bytes = PROBLEM_MAX_BYTES};
+    const struct json_limits limits = {.max_bytes = LINK_PROBLEM_MAX_BYTES};
     struct error ignored;
     json_t *document = NULL;
     if (json_parse(&document, strbuf_str(&l->answer), l->answer.len, &limits, &ignored) < 0)
@@ -509,21 +513,16 @@ static int tell_refusal(struct link *l, struct error *err)
     return -1;
 }
 
-static bool is_accepted(const struct link *l)
-{
-    return l->status >= 200 && l->status < 300;
-}
-
 int link_ask(struct link *l, const struct link_request *request, json_t **out, struct error *err)
 {
-    const struct json_limits limits = {.max_bytes = ANSWER_MAX_BYTES};
+    const struct json_limits limits = {.max_bytes = ANSWER_MAX_BYTES, .has_nul = true};
     CURLcode result;
     struct error why;
     perform(l, request, -1, &result);
     if (result != CURLE_OK)
-        return tell_fault(l, result, err);
+        return link_tell_fault(l, result, err);
     if (!is_accepted(l))
-        return tell_refusal(l, err);
+        return link_tell_refusal(l, err);
     if (l->answer.len == 0) {
         *out = json_null();
         return 0;
@@ -550,13 +549,13 @@ enum link_end link_stream(struct link *l, const struct link_request *request, ev
     if (result == CURLE_OPERATION_TIMEDOUT && l->status == 200)
         return LINK_QUIET;
     if (result == CURLE_OK && l->status != 200) {
-        tell_refusal(l, err);
+        link_tell_refusal(l, err);
         return l->status >= 500 ? LINK_BROKEN : LINK_FAILED;
     }
     if (result == CURLE_OK)
         error_set(err, ERROR_UNAVAILABLE, "the server at '%.200s' has ended the stream too early",
                   l->address);
     else
-        tell_fault(l, result, err);
+        link_tell_fault(l, result, err);
     return l->has_failed ? LINK_FAILED : LINK_BROKEN;
 }

@@ -7,7 +7,7 @@ import time
 _inside() or sys.exit("outside of a sandbox")  # both from guard.py, which runs in front of this
 
 DATA, ERROR, REPLY, DONE = range(65, 69)
-MORE, FIRST, MAIN = 1, 2, 4
+MORE, FIRST, MAIN, UNTOUCHED = 1, 2, 4, 16
 channel = display.__self__.channel  # frozen objects are not in the collector's list
 
 

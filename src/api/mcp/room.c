@@ -1,0 +1,89 @@
+/* room.c - one plane_create() for each new name */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/mcp/room.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+struct waiter {
+    struct waiter *next;
+    room_fn fn;
+    void *ctx;
+};
+
+struct opening {
+    struct map_node by_name;
+    struct map *rooms;
+    char *key; /* owner and name */
+    struct waiter *waiters;
+};
+
+static void wait_for(struct opening *o, room_fn fn, void *ctx)
+{
+    struct waiter *w = xcalloc(1, sizeof(*w)), **end = &o->waiters;
+    while (*end)
+        end = &(*end)->next;
+    *w = (struct waiter){.fn = fn, .ctx = ctx};
+    *end = w;
+}
+
+static void on_created(void *ctx, const char *text, size_t len, const struct error *err)
+{
+    struct opening *o = ctx;
+    bool is_there = err && err->word && strcmp(err->word, "session_exists") == 0;
+    (void)text, (void)len;
+    map_remove(o->rooms, &o->by_name);
+    for (struct waiter *w = o->waiters, *next; w; w = next) {
+        next = w->next;
+        w->fn(w->ctx, is_there ? NULL : err);
+        free(w);
+    }
+    free(o->key);
+    free(o);
+}
+
+static void open_room(struct mcp_call *call, const struct room_wish *wish, struct opening *o)
+{
+    struct session_wish order = {.name = (char *)wish->session, .language = (char *)wish->language};
+    if (wish->requirements)
+        order.requirements = *wish->requirements;
+    plane_create(toolbox_api(call)->plane, toolbox_caller(call), NULL, &order, on_created, o);
+}
+
+static int check_packages(struct mcp_call *call, const struct room_wish *wish, struct error *err)
+{
+    return wish->requirements ? plane_check_packages(toolbox_api(call)->plane, toolbox_caller(call),
+                                                     wish->session, wish->requirements, err)
+                              : 0;
+}
+
+void room_enter(struct mcp_call *call, const struct room_wish *wish, room_fn fn, void *ctx)
+{
+    struct error err;
+    struct map *rooms = toolbox_rooms(call);
+    const struct plane_caller *who = toolbox_caller(call);
+    if (plane_session_id(toolbox_api(call)->plane, who, wish->session)) {
+        fn(ctx, check_packages(call, wish, &err) < 0 ? &err : NULL);
+        return;
+    }
+    if (id_is_valid(ID_SESSION, wish->session)) {
+        error_set(&err, ERROR_NOT_FOUND, "session '%s' has ended, or never was", wish->session);
+        error_hint(&err, "choose a name of your own as session_id: a new session begins");
+        fn(ctx, &err);
+        return;
+    }
+    scoped_free char *key = xasprintf("%s\n%s", who->owner, wish->session);
+    struct map_node *node = map_find(rooms, key);
+    if (node) {
+        wait_for(MAP_OF(node, struct opening, by_name), fn, ctx);
+        return;
+    }
+    struct opening *o = xcalloc(1, sizeof(*o));
+    o->rooms = rooms;
+    o->key = take_ptr(&key);
+    map_add(rooms, &o->by_name, o->key);
+    wait_for(o, fn, ctx);
+    open_room(call, wish, o);
+}
