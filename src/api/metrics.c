@@ -87,6 +87,7 @@ static const struct metric_row metric_rows[METRIC_COUNT] = {
     [METRIC_STORE_FAILING] = {"cove_store_failing", GAUGE, false, {0}, "1 when the last transaction could not be committed."},
     [METRIC_PROCESS_CPU] = {"process_cpu_seconds_total", COUNTER, false, {0}, "CPU time of this process."},
     [METRIC_PROCESS_RESIDENT] = {"process_resident_memory_bytes", GAUGE, false, {0}, "Memory of this process."},
+    [METRIC_HEAP] = {"cove_heap_bytes", GAUGE, false, {0}, "Memory that is in use; what stays of a peak is not."},
     [METRIC_PROCESS_VIRTUAL] = {"process_virtual_memory_bytes", GAUGE, false, {0}, "Address space of this process."},
     [METRIC_PROCESS_FDS] = {"process_open_fds", GAUGE, false, {0}, "Files that this process has open."},
     [METRIC_PROCESS_FDS_MAX] = {"process_max_fds", GAUGE, false, {0}, "Files that this process may have open."},
@@ -376,6 +377,7 @@ static void look_at_process(struct metrics *m)
     selfstat_get_info(m->self, &info);
     metrics_set(m, METRIC_PROCESS_CPU, METRIC_PLAIN, info.cpu_seconds);
     metrics_set(m, METRIC_PROCESS_RESIDENT, METRIC_PLAIN, (double)info.resident_bytes);
+    metrics_set(m, METRIC_HEAP, METRIC_PLAIN, (double)info.heap_bytes);
     metrics_set(m, METRIC_PROCESS_VIRTUAL, METRIC_PLAIN, (double)info.virtual_bytes);
     metrics_set(m, METRIC_PROCESS_FDS, METRIC_PLAIN, (double)info.open_fds);
     metrics_set(m, METRIC_PROCESS_FDS_MAX, METRIC_PLAIN, (double)info.max_fds);

@@ -51,6 +51,7 @@ enum metric {
     METRIC_STORE_FAILING,
     METRIC_PROCESS_CPU, /* of this process: filled in here */
     METRIC_PROCESS_RESIDENT,
+    METRIC_HEAP,
     METRIC_PROCESS_VIRTUAL,
     METRIC_PROCESS_FDS,
     METRIC_PROCESS_FDS_MAX,

@@ -10,9 +10,11 @@
 #include "base/strbuf.h"
 #include "codec/base64.h"
 #include "core/plane_inside.h"
+#include "core/tail.h"
 
 #define INPUT_MODE   0644
 #define PATH_MAX_LEN 4095
+#define TAIL_BYTES   (4 * KIB) /* of what it printed, for who watches it */
 
 bool job_is_path(const char *path)
 {
@@ -153,6 +155,8 @@ int job_fill(struct job *j, const struct code_wish *wish, const struct catalog_k
     j->mode = (enum wish_mode)wish->mode;
     if (j->mode != WISH_SYNC)
         j->journal = journal_new(MAX(j->plane->order.output_bytes, JOURNAL_MIN));
+    if (wish->is_watched)
+        j->tail = tail_new(TAIL_BYTES);
     return 0;
 }
 
@@ -167,6 +171,7 @@ void job_free(struct job *j)
         catalog_let_go(j->kind);
     if (j->journal)
         journal_drop(j->journal);
+    tail_free(j->tail);
     for (size_t i = 0; i < j->input_count; i++) {
         free(j->inputs[i].path);
         scoped_close_fd(&j->inputs[i].fd);

@@ -23,6 +23,8 @@ static void on_output(void *ctx, enum execution_stream stream, const void *data,
     const struct job *j = ctx;
     if (j->journal)
         journal_add(j->journal, kinds[stream], data, len);
+    if (j->tail)
+        tail_add(j->tail, stream, data, len, clock_wall_ns());
     if (!j->live)
         return;
     if (!j->live->tail)

@@ -132,6 +132,13 @@ struct journal *plane_listen(struct plane *p, const struct plane_caller *who, co
     return j ? j->journal : NULL;
 }
 
+const struct tail *plane_last_output(struct plane *p, const struct plane_caller *who,
+                                     const char *id)
+{
+    const struct job *j = find_job(p, who, id);
+    return j ? j->tail : NULL;
+}
+
 /* --- lists ------------------------------------------------------------------------------------ */
 
 static json_t *row_json(const struct store_execution *row)

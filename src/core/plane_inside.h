@@ -93,6 +93,7 @@ struct job {
     bool is_carried;  /* its own sandbox stays until it was read */
 
     struct journal *journal; /* NULL: nobody can listen */
+    struct tail *tail;       /* the end of what it printed; NULL: nobody asks for it */
     char *document;          /* when it has ended: what is kept... */
     size_t document_len;
     char *answer; /* ...and what is told, when that is more: files, addresses */

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -93,6 +94,8 @@ void selfstat_get_info(const struct selfstat *s, struct selfstat_info *out)
     read_stat(s, out);
     if (getrusage(RUSAGE_SELF, &usage) == 0)
         out->cpu_seconds = seconds(&usage.ru_utime) + seconds(&usage.ru_stime);
+    const struct mallinfo2 heap = mallinfo2();
+    out->heap_bytes = heap.uordblks + heap.hblkhd;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0)
         out->max_fds = MIN(files.rlim_cur, INT32_MAX);
     out->open_fds = count_fds(out->max_fds);

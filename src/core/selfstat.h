@@ -19,6 +19,7 @@ SCOPED_DEFINE(selfstat)
 struct selfstat_info {
     double cpu_seconds;
     uint64_t resident_bytes, virtual_bytes;
+    uint64_t heap_bytes; /* in use: what the allocator keeps for later does not count */
     uint64_t open_fds, max_fds;
     uint64_t threads;
 };

@@ -41,6 +41,7 @@ struct code_wish {
     struct param_map env;
     bool may_queue;
     bool is_idempotent;
+    bool is_watched;                   /* plane_last_output() is wanted while it runs */
     char *template;                    /* without a session: of which sandbox, ... */
     struct param_strings requirements; /* ...and which packages beside the template's */
     struct network_spec network;

@@ -12,7 +12,7 @@ import covetest
 import crashers
 from covetest import IS_ASAN, wait_for
 from crashers import EXECUTIONS, SESSIONS, pages, side_by_side
-from growth import CLIENTS, SMALL, assert_flat, fds, memory, warm_up
+from growth import CLIENTS, SMALL, assert_flat, assert_given_back, fds, heap, memory, warm_up
 from server import Answer, Server
 
 pytestmark = pytest.mark.skipif(not covetest.IS_ROOT, reason="uids and cgroups of their own need root")
@@ -117,12 +117,13 @@ def test_all_at_once_and_nothing_stays(is_long, many_files):
             one_cycle(server, count)
             wait_for(lambda: len(covetest.sandbox_groups(server.group)) < count, "the sandboxes to be gone")
             wait_for(lambda: is_stocked(server), "the pools to be full")
-            seen.append((memory(server), fds(coved), fds(spawner)))
-        print(json.dumps({"sessions": count, "memory, fds of coved, fds of spawner": seen}))
+            seen.append((heap(server), memory(server), fds(coved), fds(spawner)))
+        print(json.dumps({"sessions": count, "heap, memory, fds of coved, fds of spawner": seen}))
         assert server.coved == coved
         if not IS_ASAN:  # which keeps freed memory for a while
-            assert_flat([memory for memory, *_ in seen], count)
-        assert seen[-1][1] <= seen[0][1] + 2 and seen[-1][2] <= seen[0][2] + 8, seen  # those of parked ones come and go
+            assert_flat([heap for heap, *_ in seen], count)
+            assert_given_back([memory for _, memory, *_ in seen])
+        assert seen[-1][2] <= seen[0][2] + 2 and seen[-1][3] <= seen[0][3] + 8, seen  # those of parked ones come and go
         assert server.stop() == 0
         server.nothing_is_left()
 

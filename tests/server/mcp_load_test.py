@@ -13,7 +13,7 @@ import pytest
 import covetest
 from covetest import IS_ASAN, wait_for
 from crashers import BROKEN, EXECUTIONS, SESSIONS, pages, side_by_side
-from growth import assert_flat, fds, memory, warm_up
+from growth import assert_flat, assert_given_back, fds, heap, memory, warm_up
 from mcp_client import Legacy, Modern, ids, message, modern
 from mcp_stdio import Stdio
 from server import Server
@@ -97,12 +97,13 @@ def test_all_at_once_are_answered_and_nothing_stays(served):
     for _ in range(ROUNDS):
         side_by_side(one_call(served), range(CALLS))
         nothing_runs(served)
-        seen.append((memory(served), fds(coved), fds(spawner)))
-    print(json.dumps({"calls": CALLS, "memory, fds of coved, fds of spawner": seen}))
+        seen.append((heap(served), memory(served), fds(coved), fds(spawner)))
+    print(json.dumps({"calls": CALLS, "heap, memory, fds of coved, fds of spawner": seen}))
     assert served.coved == coved
     if not IS_ASAN:  # which keeps freed memory for a while
-        assert_flat([bytes_ for bytes_, *_ in seen], CALLS)
-    for pid, least in ((coved, seen[0][1]), (spawner, seen[0][2])):
+        assert_flat([heap for heap, *_ in seen], CALLS)
+        assert_given_back([memory for _, memory, *_ in seen])
+    for pid, least in ((coved, seen[0][2]), (spawner, seen[0][3])):
         wait_for(lambda: fds(pid) <= least + PARKED_FDS, "no descriptor is left")
 
 

@@ -319,15 +319,25 @@ def test_many_calls_at_once(shared_server):
     assert all(f"[stdout]\n{2 * n}\n" in text for n, text in enumerate(texts))
 
 
-def test_progress_tells_the_last_line(shared_server):
+@pytest.mark.parametrize("session", [{}, {"session_id": "progress"}], ids=["alone", "in a session"])
+def test_progress_tells_the_last_line(shared_server, session):
     client = Modern(shared_server)
-    name = f"mcp-{next(ids)}"
     code = "import time\nfor i in range(25):\n    print('step', i, flush=True); time.sleep(0.1)"
-    _, messages = client.ask("tools/call", {"name": "run_code", "arguments": {"code": code, "session_id": name}},
-                             meta={"progressToken": "p"})
+    _, messages = client.ask("tools/call", {"name": "run_code", "arguments": {"code": code, **session}}, meta={"progressToken": "p"})
     progress = [m["params"] for m in messages if m.get("method") == "notifications/progress"]
     assert progress and all(p["progressToken"] == "p" for p in progress)
     assert [p["progress"] for p in progress] == sorted({p["progress"] for p in progress})
     assert any("step" in p["message"] for p in progress)
     assert "step 24" in messages[-1]["result"]["content"][0]["text"]
-    client.text("close_session", {"session_id": name})
+    if session:
+        client.text("close_session", session)
+
+
+def test_progress_tells_nothing_of_what_ran_before(shared_server):
+    client, session = Modern(shared_server), {"session_id": f"mcp-{next(ids)}"}
+    client.text("run_code", {"code": "print('from before')", **session})
+    wish = {"name": "run_code", "arguments": {"code": "import time; time.sleep(1.5)", **session}}
+    _, messages = client.ask("tools/call", wish, meta={"progressToken": "p"})
+    progress = [m["params"]["message"] for m in messages if m.get("method") == "notifications/progress"]
+    assert progress and not any("before" in text for text in progress), progress
+    client.text("close_session", session)

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
+#include "base/memory.h"
 #include "check.h"
 
 static struct selfstat_info info_of(const struct selfstat *self)
@@ -62,6 +63,26 @@ static void test_memory(void **state)
     assert_int_equal(after.threads, 1);
 }
 
+/* What is given back to the allocator counts no more, though it may keep it. */
+static void test_heap(void **state)
+{
+    (void)state;
+    scoped(selfstat) struct selfstat *self = selfstat_new();
+    void *volatile blocks[1000];
+    uint64_t before = info_of(self).heap_bytes;
+    for (size_t i = 0; i < ARRAY_LEN(blocks); i++)
+        blocks[i] = xmalloc(4 * KIB);
+    void *volatile large = xmalloc(32 * MIB);
+    uint64_t held = info_of(self).heap_bytes;
+    for (size_t i = 0; i < ARRAY_LEN(blocks); i++)
+        free(blocks[i]);
+    free(large);
+    if (held == before)
+        check_skip("a sanitizer's allocator does not tell");
+    assert_in_range(held - before, 35 * MIB, 37 * MIB);
+    assert_in_range(info_of(self).heap_bytes, before, before + 64 * KIB);
+}
+
 /* Fields are found by their place, which blanks and braces in the name must not shift. */
 static void test_name(void **state)
 {
@@ -78,6 +99,7 @@ int main(void)
     check_one(&check, "open files are counted", test_fds);
     check_one(&check, "as many as /proc shows", test_all_fds);
     check_one(&check, "memory and time grow", test_memory);
+    check_one(&check, "what was freed is not in use", test_heap);
     check_one(&check, "a name that looks like fields", test_name);
     return check_run(&check, "selfstat");
 }

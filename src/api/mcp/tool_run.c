@@ -41,21 +41,18 @@ static const struct run_wish *wish_of(const struct run *run)
 
 /* --- while it runs ---------------------------------------------------------------------------- */
 
-/* The last line that the session printed; "": none. */
+/* The last line that it printed; "": none. */
 static void last_line(const struct run *run, char out[LINE_MAX])
 {
-    struct plane_session_view view;
     struct tail_piece piece;
     size_t at = 0;
-    const struct plane *plane = run->api->plane;
-    const char *word = wish_of(run)->session;
-    const char *id = word ? plane_session_id(run->api->plane, run->who, word) : NULL;
+    const struct tail *tail = plane_last_output(run->api->plane, run->who, run->id);
     out[0] = '\0';
-    if (!id || !plane_find_view(plane, id, &view) || !view.tail)
+    if (!tail)
         return;
     scoped_strbuf struct strbuf text;
     strbuf_init(&text, 2 * TAIL_MAX_BYTES);
-    while (tail_read(view.tail, &at, &piece, &text))
+    while (tail_read(tail, &at, &piece, &text))
         continue;
     while (text.len > 0 && text.data[text.len - 1] == '\n')
         text.data[--text.len] = '\0';
@@ -137,6 +134,7 @@ static void on_room(void *ctx, const struct error *err)
     }
     struct code_wish wish = wish_of(run)->code;
     wish.mode = WISH_SYNC;
+    wish.is_watched = true;
     wish.may_queue = true; /* a model that calls twice at once means both */
     plane_execute(run->api->plane, run->who, wish_of(run)->session, &wish, run->id, on_done, run);
 }
@@ -157,7 +155,9 @@ void tool_run_code(struct mcp_call *call)
     if (mcp_wants_progress(call))
         run->timer = loop_timer_new(run->api->loop, BEAT_MS, on_beat, run);
     if (!wish->session) {
-        plane_execute_once(run->api->plane, run->who, &wish->code, run->id, on_done, run);
+        struct code_wish once = wish->code;
+        once.is_watched = true;
+        plane_execute_once(run->api->plane, run->who, &once, run->id, on_done, run);
         return;
     }
     const struct room_wish room = {.session = wish->session,
