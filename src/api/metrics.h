@@ -49,6 +49,7 @@ enum metric {
     METRIC_STORE_WRITES,
     METRIC_STORE_FAILURES,
     METRIC_STORE_FAILING,
+    METRIC_STORE_MEMORY,
     METRIC_PROCESS_CPU, /* of this process: filled in here */
     METRIC_PROCESS_RESIDENT,
     METRIC_HEAP,

@@ -136,6 +136,7 @@ static void look_at_store(const struct api *api)
     set(api, METRIC_STORE_WRITES, info.written);
     set(api, METRIC_STORE_FAILURES, info.failed + info.dropped);
     set(api, METRIC_STORE_FAILING, info.is_failing);
+    set(api, METRIC_STORE_MEMORY, info.memory_bytes);
 }
 
 static void look_at_server(const struct api *api)

@@ -380,6 +380,11 @@ static int sqlite_run_verb(void *ctx, enum store_verb verb, const void *argument
     return verbs[verb](db, argument, rows, err);
 }
 
+static uint64_t sqlite_memory(void)
+{
+    return (uint64_t)sqlite3_memory_used();
+}
+
 const struct store_ops sqlite_ops = {
     .open = sqlite_open,
     .close = sqlite_close,
@@ -391,4 +396,5 @@ const struct store_ops sqlite_ops = {
     .get_mark = sqlite_get_mark,
     .needs_rest = sqlite_needs_rest,
     .rest = sqlite_rest,
+    .memory = sqlite_memory,
 };

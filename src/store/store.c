@@ -295,6 +295,7 @@ void store_get_info(struct store *s, struct store_info *out)
     pthread_mutex_lock(&s->lock);
     *out = s->info;
     pthread_mutex_unlock(&s->lock);
+    out->memory_bytes = s->ops->memory();
 }
 
 /* --- the calls: what the compiler can check about each verb ---------------------------------- */

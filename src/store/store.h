@@ -79,13 +79,14 @@ typedef void (*store_fn)(void *ctx, const struct store_answer *answer);
 
 /* Plain data, for /health and metrics. */
 struct store_info {
-    uint64_t queued;  /* calls that wait or are under way */
-    uint64_t commits; /* transactions that were committed */
-    uint64_t written; /* writes that were told; over `commits` it is the size of a group */
-    uint64_t failed;  /* calls that ended by an error that passes */
-    uint64_t dropped; /* ends of executions that were kept, then refused: a defect of ours */
-    bool is_failing;  /* the last transaction could not be committed... */
-    char why[512];    /* ...because of this */
+    uint64_t queued;       /* calls that wait or are under way */
+    uint64_t commits;      /* transactions that were committed */
+    uint64_t written;      /* writes that were told; over `commits` it is the size of a group */
+    uint64_t failed;       /* calls that ended by an error that passes */
+    uint64_t dropped;      /* ends of executions that were kept, then refused: a defect of ours */
+    uint64_t memory_bytes; /* that the database takes in this process, up to a limit */
+    bool is_failing;       /* the last transaction could not be committed... */
+    char why[512];         /* ...because of this */
 };
 
 void store_get_info(struct store *store, struct store_info *out);

@@ -89,4 +89,7 @@ struct store_ops {
      */
     bool (*needs_rest)(void *db);
     void (*rest)(void *db);
+
+    /* Bytes that all connections of this process take, kept pages most of all. From any thread. */
+    uint64_t (*memory)(void);
 };

@@ -116,6 +116,7 @@ def test_figures_of_the_process_itself(server):
     """Which it reads when it has given up nearly everything."""
     found = samples(server)
     assert 1 << 20 < found["process_resident_memory_bytes",] < 1 << 30
+    assert 1 << 10 < found["cove_store_memory_bytes",] < 16 << 20
     if not IS_ASAN:  # whose allocator does not tell
         assert 1 << 16 < found["cove_heap_bytes",] < found["process_resident_memory_bytes",]
     assert 5 < found["process_open_fds",] < found["process_max_fds",]

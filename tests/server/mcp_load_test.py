@@ -13,16 +13,15 @@ import pytest
 import covetest
 from covetest import IS_ASAN, wait_for
 from crashers import BROKEN, EXECUTIONS, SESSIONS, pages, side_by_side
-from growth import assert_flat, assert_given_back, fds, heap, memory, warm_up
+from growth import PARKED_FDS, assert_nothing_stays, fds, rounds_until_rest, warm_up
 from mcp_client import Legacy, Modern, ids, message, modern
 from mcp_stdio import Stdio
 from server import Server
 
 pytestmark = pytest.mark.skipif(not covetest.IS_ROOT, reason="cgroups of their own need root")
 
-CALLS, ROUNDS = (40, 4) if IS_ASAN else (100, 6)
+CALLS = 40 if IS_ASAN else 100
 STORM, STORM_CLIENTS = (60, 10) if IS_ASAN else (300, 20)
-PARKED_FDS = 8  # of parked ones, of which there are fewer again some seconds after a rush
 SLEEP = "import subprocess; subprocess.run(['sleep', '600'])"
 
 
@@ -91,20 +90,16 @@ def one_call(server):
 
 
 def test_all_at_once_are_answered_and_nothing_stays(served):
-    coved, spawner, seen = served.coved, served.process.pid, []
-    warm_up(served)
-    side_by_side(one_call(served), range(CALLS))
-    for _ in range(ROUNDS):
+    coved = served.coved
+
+    def one_round():
         side_by_side(one_call(served), range(CALLS))
         nothing_runs(served)
-        seen.append((heap(served), memory(served), fds(coved), fds(spawner)))
+    warm_up(served)
+    seen = rounds_until_rest(served, one_round, CALLS)
     print(json.dumps({"calls": CALLS, "heap, memory, fds of coved, fds of spawner": seen}))
     assert served.coved == coved
-    if not IS_ASAN:  # which keeps freed memory for a while
-        assert_flat([heap for heap, *_ in seen], CALLS)
-        assert_given_back([memory for _, memory, *_ in seen])
-    for pid, least in ((coved, seen[0][2]), (spawner, seen[0][3])):
-        wait_for(lambda: fds(pid) <= least + PARKED_FDS, "no descriptor is left")
+    assert_nothing_stays(served, seen)
 
 
 # --- storms of cancels --------------------------------------------------------------------------------
