@@ -78,7 +78,7 @@ static void test_shared(void **state)
         if (pid > 0)
             continue;
         for (int k = 0; k < LINES; k++) {
-            char text[32];
+            char text[48];
             snprintf(text, sizeof(text), "writer %d line %d", i, k);
             scoped(line_history) struct line_history *h = line_history_new(path);
             add(h, text);

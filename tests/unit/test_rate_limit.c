@@ -156,7 +156,7 @@ static void test_flood(void **state)
     while (rate_limit_take(limit, "greedy", &strict, 9, &wait))
         ;
     for (int i = 0; i < 1000; i++) {
-        char name[16];
+        char name[32];
         snprintf(name, sizeof(name), "10.0.%d.%d", i / 250, i % 250);
         assert_true(rate_limit_take(limit, name, &lax, 10, &wait));
     }

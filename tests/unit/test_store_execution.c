@@ -80,7 +80,7 @@ static void test_keep(void **state)
     assert_done(&w);
     assert_string_equal(row(&w, execution, 0)->request, "{\"code\":\"1\"}");
     for (int i = 0; i < 300; i++) {
-        char id[16];
+        char id[24];
         snprintf(id, sizeof(id), "exe_k%d", i);
         struct store_execution more = an_execution(id, "ses_1");
         more.state = STORE_EXECUTION_FAILED;
