@@ -96,6 +96,8 @@ static const struct param stateless_rows[] = {
     {.name = "template", .type = PARAM_STRING, .offset = AT(template), .max_len = NAME_BYTES,
      .check = template_name_is_valid, .pattern = NAME_PATTERN,
      .help = "The recipe of the sandbox, by name or id; without one, that of the language."},
+    {.name = "resources", .type = PARAM_OBJECT, .offset = AT(resources), .table = &resource_table,
+     .help = "What the sandbox may use, where that differs from the template."},
     {.name = "network", .type = PARAM_OBJECT, .offset = AT(network), .has_offset = AT(has_network),
      .table = &network_table, .help = "What the sandbox may reach, where that differs from the template."},
     SECRETS_ROW(AT(secrets)),

@@ -44,6 +44,7 @@ struct code_wish {
     bool is_watched;                   /* plane_last_output() is wanted while it runs */
     char *template;                    /* without a session: of which sandbox, ... */
     struct param_strings requirements; /* ...and which packages beside the template's */
+    struct resource_spec resources;
     struct network_spec network;
     bool has_network;          /* else the template's */
     struct param_list secrets; /* struct secret_wish */
