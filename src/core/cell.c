@@ -387,7 +387,9 @@ void cell_get_record(const struct cell *c, struct cell_record *out)
         .start_ns = c->start_ns,
         .since_ns = c->since_ns,
         .told = {c->e.out.total, c->e.err.total},
-        .told_results = c->told_results,
+        .told_results = (uint32_t)c->told_results,
+        .output_bytes =
+            c->request->output_bytes <= UINT32_MAX ? (uint32_t)c->request->output_bytes : 0,
     };
     memcpy(out->id, c->e.id, sizeof(out->id));
 }

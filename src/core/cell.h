@@ -72,7 +72,8 @@ struct cell_record {
     int64_t start_ns;               /* monotonic */
     int64_t since_ns;
     uint64_t told[2];      /* by enum execution_stream: bytes that its `output` has been given */
-    uint64_t told_results; /* that its `result` has been given */
+    uint32_t told_results; /* that its `result` has been given */
+    uint32_t output_bytes; /* the size of the files of its output; 0: not told, or larger */
 };
 _Static_assert(sizeof(struct cell_record) <= SPAWN_NOTE_BYTES, "it is a note of the spawner's");
 

@@ -105,6 +105,16 @@ static int set_timeout(struct job *j, const struct code_wish *wish,
     return error_hint(err, "ask for less, or have the operator raise the limit");
 }
 
+/* A template may be older than a ceiling that was lowered: what it says is not asked for by who
+ * runs code, so it is held to the ceiling without a word. */
+static int set_output(struct job *j, const struct code_wish *wish, const struct template_spec *spec,
+                      struct error *err)
+{
+    uint64_t most = j->plane->order.output_bytes;
+    uint64_t asked = wish->output_bytes ? wish->output_bytes : MIN(spec->output_bytes, most);
+    return template_output(&j->output_bytes, asked, most, err);
+}
+
 /* A kernel may know several languages, as Node's does; it is told which when it does. */
 static int set_language(struct job *j, const struct catalog_kind *kind, const char *wanted,
                         struct error *err)
@@ -144,7 +154,8 @@ int job_fill(struct job *j, const struct code_wish *wish, const struct catalog_k
              char *const *env, struct error *err)
 {
     if (set_language(j, kind, wish->language, err) < 0 ||
-        set_timeout(j, wish, catalog_spec(kind), err) < 0 || make_inputs(j, wish, err) < 0)
+        set_timeout(j, wish, catalog_spec(kind), err) < 0 ||
+        set_output(j, wish, catalog_spec(kind), err) < 0 || make_inputs(j, wish, err) < 0)
         return -1;
     if (wish->stdin_text &&
         fd_make_file(&j->stdin_fd, "stdin", wish->stdin_text, strlen(wish->stdin_text), err) < 0)
@@ -154,7 +165,7 @@ int job_fill(struct job *j, const struct code_wish *wish, const struct catalog_k
     j->is_idempotent = wish->is_idempotent;
     j->mode = (enum wish_mode)wish->mode;
     if (j->mode != WISH_SYNC)
-        j->journal = journal_new(MAX(j->plane->order.output_bytes, JOURNAL_MIN));
+        j->journal = journal_new(MAX(j->output_bytes, JOURNAL_MIN));
     if (wish->is_watched)
         j->tail = tail_new(TAIL_BYTES);
     return 0;

@@ -31,7 +31,7 @@ struct plane_order {
     const struct log *log;
     const char *node;
     uint64_t epoch;
-    size_t output_bytes;      /* kept of each stream of an execution */
+    size_t output_bytes;      /* kept of each stream of an execution, at most */
     uint64_t timeout_ms;      /* of an execution that asks for no other... */
     uint64_t timeout_max_ms;  /* ...and at most */
     uint64_t ttl_ms, idle_ms; /* of sessions that ask for no others; 0: none */
@@ -171,8 +171,8 @@ void plane_cancel(struct plane *plane, const struct plane_caller *who, const cha
 struct journal *plane_listen(struct plane *plane, const struct plane_caller *who, const char *id,
                              uint64_t *first);
 
-/* The end of what it printed so far, when that was wanted (code_wish.is_watched): borrowed until the
- * loop goes on. NULL: nothing, or it does not run here. */
+/* The end of what it printed so far, when that was wanted (code_wish.is_watched): borrowed until
+ * the loop goes on. NULL: nothing, or it does not run here. */
 const struct tail *plane_last_output(struct plane *plane, const struct plane_caller *who,
                                      const char *id);
 

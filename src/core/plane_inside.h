@@ -73,7 +73,7 @@ struct job {
     struct execution_input *inputs;
     size_t input_count;
     int stdin_fd;
-    uint64_t timeout_ms;
+    uint64_t timeout_ms, output_bytes;
     bool is_idempotent, is_cancelled;
     struct cell_request request;
 

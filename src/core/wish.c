@@ -69,6 +69,7 @@ static const struct param_table file_table = PARAM_TABLE(struct wish_file, "Inpu
 #define COMMON_ROWS \
     {.name = "timeout", .other_name = "timeout_seconds", .type = PARAM_SECONDS, .offset = AT(timeout_ms), \
      .min = 0.001, .max = YEAR_S, .example = "30", .help = "Seconds after which it is ended."}, \
+    OUTPUT_ROW(AT(output_bytes), "Bytes that are kept of each of stdout and stderr, head and tail; the rest is counted."), \
     {.name = "stdin", .type = PARAM_STRING, .offset = AT(stdin_text), .max_len = WISH_CODE_MAX, \
      .help = "What it reads from its standard input."}, \
     {.name = "files", .type = PARAM_LIST, .offset = AT(files), .max_len = WISH_FILES_MAX, .table = &file_table, \

@@ -36,6 +36,7 @@ struct code_wish {
     char *language;          /* NULL: the session's; without one, python */
     int mode;                /* enum wish_mode; of a session only */
     uint64_t timeout_ms;     /* 0: the template's */
+    uint64_t output_bytes;   /* kept of each stream; 0: the template's */
     char *stdin_text;        /* NULL: empty */
     struct param_list files; /* struct wish_file */
     struct param_map env;
