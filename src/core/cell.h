@@ -17,8 +17,10 @@ struct cell_request {
     const char *id; /* that the execution is to have; NULL: any */
     const char *code;
     size_t code_len;
-    const char *language;   /* for a kernel that knows several; NULL: its first */
-    const char *const *env; /* NAME=VALUE, for this execution only; NULL: none */
+    const char *language;    /* for a kernel that knows several; NULL: its first */
+    const char *const *env;  /* NAME=VALUE, for this execution only; NULL: none */
+    const char *const *args; /* the same */
+    const char *cwd;         /* the same, as a path inside; NULL: where the kernel is */
     struct execution_input *inputs;
     size_t input_count;
     int stdin_fd; /* -1: empty */

@@ -22,6 +22,8 @@ static void fill_request(struct job *j)
         .code_len = j->code ? strlen(j->code) : 0,
         .language = language,
         .env = (const char *const *)j->env,
+        .args = (const char *const *)j->args,
+        .cwd = j->cwd,
         .inputs = j->inputs,
         .input_count = j->input_count,
         .stdin_fd = take_fd(&j->stdin_fd),

@@ -69,7 +69,8 @@ struct job {
     bool is_going_out;           /* stateless: its way out is being opened */
 
     char *code, *request_text;
-    char **env;
+    char **env, **args;
+    char *cwd; /* NULL: where its session is */
     struct execution_input *inputs;
     size_t input_count;
     int stdin_fd;

@@ -8,6 +8,7 @@
 #define PATH_BYTES    4096
 #define VARIABLES_MAX 256
 #define METADATA_MAX  64
+#define ARGUMENTS_MAX 256
 #define YEAR_S        (366.0 * 24 * 3600)
 #define NAME_PATTERN  "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 #define ENV_PATTERN   "^[A-Za-z_][A-Za-z0-9_]{0,127}$"
@@ -75,7 +76,11 @@ static const struct param_table file_table = PARAM_TABLE(struct wish_file, "Inpu
     {.name = "files", .type = PARAM_LIST, .offset = AT(files), .max_len = WISH_FILES_MAX, .table = &file_table, \
      .help = "Files that are put into the workspace first."}, \
     {.name = "env", .type = PARAM_MAP, .offset = AT(env), .max_len = VARIABLES_MAX, \
-     .check = template_variable_is_valid, .pattern = ENV_PATTERN, .help = "Variables of this execution alone."}
+     .check = template_variable_is_valid, .pattern = ENV_PATTERN, .help = "Variables of this execution alone."}, \
+    {.name = "args", .type = PARAM_STRINGS, .offset = AT(args), .max_len = ARGUMENTS_MAX, .example = "[\"--fast\", \"in.csv\"]", \
+     .help = "Arguments of this execution: sys.argv[1:] in python, process.argv.slice(2) in node, \"$@\" in bash."}, \
+    {.name = "cwd", .type = PARAM_STRING, .offset = AT(cwd), .max_len = PATH_BYTES, .example = "\".\"", \
+     .help = "The working directory of this execution, relative to the workspace; it must be there. Without one, where the code before it has left."}
 
 static const struct param code_rows[] = {
     CODE_ROW,

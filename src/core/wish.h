@@ -40,6 +40,8 @@ struct code_wish {
     char *stdin_text;        /* NULL: empty */
     struct param_list files; /* struct wish_file */
     struct param_map env;
+    struct param_strings args;
+    char *cwd; /* below the workspace; NULL: where the session is */
     bool may_queue;
     bool is_idempotent;
     bool is_watched;                   /* plane_last_output() is wanted while it runs */

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an execution can be asked for over HTTP: resources, output that is kept."""
+"""What an execution can be asked for over HTTP: resources, output that is kept, arguments, a working directory."""
+import json
+
 import pytest
 
 import covetest
@@ -10,6 +12,14 @@ SESSIONS, TEMPLATES, EXECUTIONS = "/api/v1/sessions", "/api/v1/templates", "/api
 MIB = 1 << 20
 CEILING = 4 << 30  # memory-max, as it is unless the operator says otherwise
 KEPT = 1 * MIB     # the same of output
+
+# Prints its arguments and where it runs, as JSON.
+TELLERS = {
+    "python": "import json, os, sys\nprint(json.dumps([sys.argv[1:], os.getcwd()]))",
+    "javascript": "console.log(JSON.stringify([process.argv.slice(2), process.cwd()]))",
+    "typescript": "const all: unknown[] = [process.argv.slice(2), process.cwd()]; console.log(JSON.stringify(all))",
+    "bash": """printf '[['; s=; for a; do printf '%s"%s"' "$s" "$a"; s=', '; done; printf '], "%s"]\\n' "$PWD" """,
+}
 
 
 class Session:
@@ -120,14 +130,17 @@ while not os.path.exists("go"):
 print(*range(5000, 6000))
 """
     running = in_session.ask(code, output_bytes=8192, timeout=600).json["id"]
+    behind = in_session.ask(TELLERS["python"], args=["a b"], cwd="below", queue=True,
+                            files=[{"path": "below/f", "content": ""}]).json["id"]
     whole = " ".join(map(str, range(5000))) + "\n"
     wait_until_printed(server, running, whole)
     server.kill_coved()
     assert server.put(f"{in_session.path}/files/go", b"").status == 201
-    document = wait_for(lambda: ended(server, running), "its end")
-    assert document["state"] == "completed", document
-    check_cut(document, whole + " ".join(map(str, range(5000, 6000))) + "\n", 8192)
-    assert document["truncated"]["stderr"] == {"kept_bytes": 8192, "total_bytes": len(whole)}
+    documents = [wait_for(lambda id=id: ended(server, id), "its end") for id in (running, behind)]
+    assert documents[0]["state"] == "completed", documents[0]
+    check_cut(documents[0], whole + " ".join(map(str, range(5000, 6000))) + "\n", 8192)
+    assert documents[0]["truncated"]["stderr"] == {"kept_bytes": 8192, "total_bytes": len(whole)}
+    assert json.loads(documents[1]["stdout"]) == [["a b"], "/workspace/below"], documents[1]
 
 
 def wait_until_printed(server, id, text):
@@ -144,3 +157,44 @@ def wait_until_printed(server, id, text):
 def ended(server, id):
     document = server.get(f"{EXECUTIONS}/{id}").json
     return document if document["state"] not in ("queued", "running") else None
+
+
+# --- arguments and the working directory ------------------------------------------------------------
+
+@pytest.mark.parametrize("language", TELLERS)
+def test_arguments_and_working_directory_without_a_session(shared_server, language):
+    args = ["--fast", "", "a b", "ü=$HOME"]
+    document = run(shared_server, "/execute", TELLERS[language], language=language, args=args, cwd="some/where",
+                   files=[{"path": "some/where/f", "content": ""}])
+    assert document["state"] == "completed" and json.loads(document["stdout"]) == [args, "/workspace/some/where"], document
+
+
+@pytest.mark.parametrize("language, go", [
+    ("python", "import os; os.makedirs('mine'); os.makedirs('there'); os.chdir('mine')"),
+    ("javascript", "fs = require('fs'); fs.mkdirSync('mine'); fs.mkdirSync('there'); process.chdir('mine')"),
+    ("bash", "mkdir mine there; cd mine"),
+])
+def test_both_are_of_one_execution_alone(session, language, go):
+    in_session = session(language=language)
+    teller = TELLERS[language]
+    assert in_session(go)["state"] == "completed"
+    assert json.loads(in_session(teller, args=["1"], cwd="there")["stdout"]) == [["1"], "/workspace/there"]
+    assert json.loads(in_session(teller)["stdout"]) == [[], "/workspace/mine"], "where the code has gone itself"
+    assert json.loads(in_session(teller, cwd=".")["stdout"]) == [[], "/workspace"]
+    missing = in_session(teller, cwd="nosuch")
+    assert (missing["state"], missing["stdout"], missing["reason"]["kind"]) == ("failed", "", "exception"), missing
+    assert "cwd" in missing["error"]["value"] and "/workspace/nosuch" in missing["error"]["value"]
+    assert json.loads(in_session(teller)["stdout"]) == [[], "/workspace/mine"]
+
+
+@pytest.mark.parametrize("cwd", ["/", "..", "a/../b", "a//b", "a/", ""])
+def test_a_working_directory_is_below_the_workspace(shared_server, cwd):
+    refused(shared_server.post("/execute", {"code": "1", "cwd": cwd}), f"cwd: '{cwd}' is not a path below the workspace")
+
+
+def test_what_is_too_long_leaves_nothing_behind(session):
+    in_session = session(language="python")
+    for fields in ({"args": ["first", "x" * 200_000]}, {"args": ["first"], "env": {"LONG": "x" * 200_000}}):
+        answer = in_session.ask("1", mode="sync", cwd=".", **fields)
+        assert answer.status == 413 and "is too long" in answer.json["error"]["message"], answer
+    assert json.loads(in_session(TELLERS["python"], args=["own"])["stdout"])[0] == ["own"]
