@@ -92,6 +92,24 @@ __cove_restore_env() {
     __cove_env=() __cove_env_private=() __cove_env_new=()
 }
 
+# For one execution, too: goes to where it is to run, and back.
+__cove_enter() {
+    [[ $__cove_cwd ]] || return 0
+    __cove_place=${PWD:-/workspace} __cove_old_place=${OLDPWD-}
+    builtin cd -- "$__cove_cwd" 2>/dev/null && return
+    __cove_place=
+    __cove_error FileNotFoundError "cwd: there is no folder '$__cove_cwd' that can be entered"
+    return 1
+}
+
+__cove_go_back() {
+    if [[ $__cove_place ]]; then
+        builtin cd -- "$__cove_place" || builtin cd -- /workspace
+        [[ $__cove_old_place ]] && OLDPWD=$__cove_old_place || builtin unset -v OLDPWD
+    fi 2>/dev/null
+    __cove_args=() __cove_cwd='' __cove_place=''
+}
+
 # take_options FLAGS: switches off what would trip the kernel's own lines; the code finds it again.
 __cove_take_options() {
     __cove_options=${1//[^euxvTEf]/}
@@ -119,6 +137,7 @@ __cove_reborn() {
     fi
     __cove_take_options "$2"
     __cove_restore_env
+    __cove_go_back
     builtin exec {__cove_state_fd}< <(__cove_state 2>/dev/null </dev/null)
     builtin trap : INT # what is ignored at its start a shell can never trap
     # By way of 0: a copy of 10 would close itself like 10 does.
@@ -259,7 +278,7 @@ if [[ ${1-} ]]; then # the rest of the shell that this one replaces; what is rea
 else
     declare -A __cove_given=(['trap()']=1 [_]=1)
     declare -A __cove_env=() __cove_env_private=() __cove_env_new=()
-    __cove_generation=0 __cove_options='' __cove_exit_trap=''
+    __cove_generation=0 __cove_options='' __cove_exit_trap='' __cove_args=() __cove_cwd='' __cove_place=''
     while builtin read -r __cove_name; do
         __cove_given[$__cove_name]=1
     done < <(builtin compgen -v; builtin printf '%s\n' BASH_COMPAT BASH_REMATCH COLUMNS FUNCNAME LINES OLDPWD)
@@ -284,24 +303,31 @@ builtin exec 10<&- 11<&-
         __cove_body=
         ((__cove_length == 0)) || LC_ALL=C IFS= builtin read -r -d '' -N "$__cove_length" -u 10 __cove_body
         case $__cove_type in
-        SET) [[ $__cove_in == env ]] && __cove_set_env "$__cove_body" ;;
+        SET)
+            case $__cove_in in
+            env) __cove_set_env "$__cove_body" ;;
+            arg) __cove_args+=("$__cove_body") ;;
+            cwd) __cove_cwd=$__cove_body ;;
+            esac
+            ;;
         EXECUTE)
             __cove_status=1
             # Asked beforehand: where they cannot be opened nobody would see bash complain.
-            if [[ -r $__cove_in && -w $__cove_out && -w $__cove_err ]]; then
+            if [[ ! -r $__cove_in || ! -w $__cove_out || ! -w $__cove_err ]]; then
+                __cove_error OSError 'the streams of this execution cannot be opened'
+            elif __cove_enter; then
                 __cove_is_running=1
                 builtin trap 'builtin exit 130' INT
                 builtin set "-${__cove_options:--}"
-                builtin source /dev/fd/99 99<<<"$__cove_body" <"$__cove_in" >>"$__cove_out" 2>>"$__cove_err"
+                builtin source /dev/fd/99 "${__cove_args[@]}" 99<<<"$__cove_body" <"$__cove_in" >>"$__cove_out" 2>>"$__cove_err"
                 __cove_status=$? __cove_flags=$-
                 builtin trap '' INT
                 __cove_is_running=''
                 __cove_take_options "$__cove_flags"
                 builtin trap - DEBUG ERR RETURN
-            else
-                __cove_error OSError 'the streams of this execution cannot be opened'
             fi
             __cove_restore_env
+            __cove_go_back
             __cove_say DONE '' "$__cove_status"
             continue
             ;;

@@ -32,8 +32,10 @@ const { stringify } = JSON;
 const { Script } = vm;
 const [nativeImmediate, nativeInterval, nativeClear] = [setImmediate, setInterval, clearInterval];
 const nativeExit = process.reallyExit.bind(process);
+const { argv, chdir, cwd } = process;
 
 const CHANNEL = 3;
+const WORKSPACE = '/workspace';
 const FIRST = 2;
 const MAIN = 4;
 const LAST = 8;
@@ -573,7 +575,8 @@ class Interrupted extends Error {
 
 let cell = null; // the execution under way: { fail }
 let count = 0;
-let settings = plain({ env: [] });
+const noSettings = () => plain({ env: [], arg: [] });
+let settings = noSettings();
 let language = 'javascript'; // of the last execution; questions are taken to be in it too
 
 process.exit = process.reallyExit = (code = process.exitCode) => {
@@ -687,6 +690,38 @@ function setEnvironment(pairs) {
     };
 }
 
+function setArguments(list) {
+    const before = process.argv;
+    if (list.length > 0) process.argv = [argv[0], argv[1] ?? '', ...list];
+    return () => {
+        if (list.length > 0) process.argv = before;
+    };
+}
+
+function placeNow() {
+    try {
+        return cwd();
+    } catch {
+        return WORKSPACE; // it was removed
+    }
+}
+
+function enter(path) {
+    const before = placeNow();
+    try {
+        if (path !== undefined) chdir(path);
+    } catch (error) {
+        throw new Error(`cwd: ${error.code}: '${path}' cannot be entered`);
+    }
+    return () => {
+        try {
+            if (path !== undefined) chdir(before);
+        } catch {
+            chdir(WORKSPACE);
+        }
+    };
+}
+
 // Node looks for a proxy when it starts, and not again; this one was started before it was known.
 let hasProxy = false;
 function useProxy() {
@@ -727,14 +762,15 @@ async function run(code, name) {
 }
 
 async function execute(code, input, output, errors) {
-    const { env, ...chosen } = settings;
-    settings = plain({ env: [] });
+    const { env, arg, ...chosen } = settings;
+    settings = noSettings();
     count++;
     language = chosen.language ?? 'javascript';
     if (language === 'typescript') useTypeScript();
     let status = 1;
-    const restore = setEnvironment(env);
+    const restores = [setEnvironment(env), setArguments(arg)];
     try {
+        restores.push(enter(chosen.cwd));
         useProxy();
         useTrust();
         replaceStream(0, input, 'r');
@@ -744,7 +780,7 @@ async function execute(code, input, output, errors) {
     } catch (error) {
         sayError(error);
     }
-    restore();
+    for (const restore of restores) restore();
     closeStreams();
     say('DONE', '', status);
 }
@@ -900,7 +936,7 @@ function answer(question) {
 
 const requests = plain({
     SET: (body, name) => {
-        if (name === 'env') settings.env.push(body);
+        if (name === 'env' || name === 'arg') settings[name].push(body);
         else settings[name] = body;
     },
     EXECUTE: execute,

@@ -27,7 +27,7 @@ import _signal
 import _socket
 import _struct
 import _thread
-from os import _exit, close, dup2, environ, getpid, scandir, stat
+from os import _exit, chdir, close, dup2, environ, getcwd, getpid, scandir, stat
 from sys import setprofile, settrace
 from time import clock_gettime_ns, monotonic
 
@@ -1254,6 +1254,8 @@ class Kernel:
         self.status = 0
         self.settings = []  # what SET said for the next execution
         self.environment = {}  # what it replaced there
+        self.arguments = None  # the same: sys.argv...
+        self.place = None      # ...and the working directory
         self.copier = None  # the extension that makes checkpoints, once one was asked for
         self.description = self.describe()
         AfterImport({"linecache": self.cells.fill, "matplotlib.pyplot": self.figures.adopt})
@@ -1279,6 +1281,7 @@ class Kernel:
             elif kind == SYNC:
                 for fd in fds:  # of a request whose rest was never sent
                     os.close(fd)
+                self.settings = []
                 self.channel.send_again()
             else:
                 self.channel.begin(generation)
@@ -1364,8 +1367,8 @@ class Kernel:
                 settrace(None)
 
     def apply(self, settings):
-        """Sets the environment; answers the name of the code, or None."""
-        name = None
+        """Sets environment, arguments and working directory; answers the name of the code, or None."""
+        name, arguments = None, []
         for setting in settings:
             what, _, value = setting.decode("utf-8", "surrogateescape").partition("\0")
             if what == "name":
@@ -1374,7 +1377,25 @@ class Kernel:
                 key, _, value = value.partition("=")
                 self.environment.setdefault(key, environ.get(key))
                 environ[key] = value
+            elif what == "arg":
+                arguments.append(value)
+            elif what == "cwd":
+                self.enter(value)
+        if arguments:
+            self.arguments = getattr(sys, "argv", [""])
+            sys.argv = ["", *arguments]
         return name
+
+    def enter(self, path):
+        try:
+            before = getcwd()
+        except OSError:  # it was removed
+            before = WORKSPACE
+        try:
+            chdir(path)
+        except OSError as error:
+            raise type(error)(f"cwd: {error.strerror}: '{path}'") from None
+        self.place = before
 
     def evaluate(self, source, name):
         codes = self.compile(source, self.cells.add(source, name))
@@ -1431,6 +1452,10 @@ class Kernel:
                 break
         if self.environment:
             guard(self.restore_environment)
+        if self.arguments is not None:
+            sys.argv, self.arguments = self.arguments, None
+        if self.place is not None:
+            guard(self.go_back)
 
     def raise_recursion_limit(self):
         if sys.getrecursionlimit() < 500:
@@ -1443,6 +1468,13 @@ class Kernel:
                 environ.pop(key, None)
             else:
                 environ[key] = value
+
+    def go_back(self):
+        place, self.place = self.place, None
+        try:
+            chdir(place)
+        except OSError:
+            chdir(WORKSPACE)
 
     def report(self, outcome):
         """Tells how it ended. `outcome` is emptied, so that what the exception holds goes within a guard."""

@@ -281,6 +281,7 @@ static const struct shape_field template_fields[] = {
     {"network", SHAPE_OBJECT, .of = "SessionNetwork"},
     {"pool", SHAPE_OBJECT, .of = "TemplatePool"},
     {"timeout", SHAPE_NUMBER, SHAPE_NULL, .help = "Seconds, of an execution that has no other."},
+    {"output_bytes", SHAPE_COUNT, SHAPE_NULL, .help = "Kept of each stream of an execution that asks for no other amount."},
     {"ttl", SHAPE_NUMBER, SHAPE_NULL, .help = "Seconds after which a session ends, used or not."},
     {"idle_timeout", SHAPE_NUMBER, SHAPE_NULL, .help = "Seconds after which an unused session ends."},
     {"problem", SHAPE_TEXT, SHAPE_NULL, .help = "Why no session can be made of it now."},

@@ -145,7 +145,9 @@ static int check_spec(const struct template_bounds *b, const struct template_spe
     if (check_time("timeout", spec->timeout_ms, b->timeout_max_ms, err) < 0 ||
         check_time("ttl", spec->ttl_ms, b->most.lifetime_ms, err) < 0)
         return -1;
-    if (network_check(&spec->network, &b->network, err) < 0)
+    uint64_t ignored;
+    if (template_output(&ignored, spec->output_bytes, b->output_bytes, err) < 0 ||
+        network_check(&spec->network, &b->network, err) < 0)
         return -1;
     return check_env(&spec->env, err);
 }

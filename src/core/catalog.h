@@ -89,6 +89,10 @@ MUST_CHECK int catalog_take(struct catalog_kind *kind, const struct catalog_extr
                             struct session **out, struct catalog_kind **held, bool *is_parked,
                             const struct session_events *events, void *ctx, struct error *err);
 
+/* The limits that it would have, to be compared before anything is taken; refused as there. */
+MUST_CHECK int catalog_reckon(const struct catalog_kind *kind, const struct resource_spec *over,
+                              struct spawn_limits *out, struct error *err);
+
 /* For a session that another process has made, of the template `id`: with the limits that it has,
  * as far as they are allowed now, and in its own language, whatever became of the template. */
 MUST_CHECK int catalog_revive(struct catalog *catalog, const char *id, const char *language,

@@ -86,6 +86,12 @@ int catalog_hold(struct catalog_kind *k, const struct resource_spec *over,
     return hold_with(k, &(struct catalog_extra){.over = over}, held, err);
 }
 
+int catalog_reckon(const struct catalog_kind *k, const struct resource_spec *over,
+                   struct spawn_limits *out, struct error *err)
+{
+    return template_limits(out, &k->catalog->order.bounds, &k->spec.resources, over, err);
+}
+
 /* The same as every session of the kind has: then it needs none of its own. */
 static bool is_usual(const struct catalog_kind *k, const struct resource_spec *spec)
 {

@@ -20,6 +20,8 @@
 #define PUT_MIN_MS     1000 /* for its files, where the code may have a blink only */
 #define ERROR_BODY_MAX (1024 * 1024)
 
+#define SETTING_MAX_BYTES (GUEST_STRINGS_MAX - 64) /* with its name it is one message */
+
 /* --- timers ----------------------------------------------------------------------------------- */
 
 void cell_set_timer(struct cell *c, uint64_t ms, loop_timer_fn fn)
@@ -81,19 +83,40 @@ static int send_setting(const struct cell *c, const char *name, const char *valu
     strbuf_init(&b, GUEST_STRINGS_MAX);
     strbuf_add(&b, name, strlen(name) + 1);
     strbuf_add_str(&b, value);
-    if (b.overflow)
-        return error_set(err, ERROR_TOO_LARGE, "'%.40s' is too long", value);
+    BUG_ON(b.overflow); /* see check_settings() */
     return kernel_send(c->place.kernel, KERNEL_SET, c->place.generation, b.data, b.len, NULL, 0,
                        err);
 }
 
+static int send_all(const struct cell *c, const char *name, const char *const *values,
+                    struct error *err)
+{
+    for (; values && *values; values++) {
+        if (send_setting(c, name, *values, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int send_settings(const struct cell *c, struct error *err)
 {
-    if (c->request->language && send_setting(c, "language", c->request->language, err) < 0)
+    const struct cell_request *r = c->request;
+    if ((r->language && send_setting(c, "language", r->language, err) < 0) ||
+        (r->cwd && send_setting(c, "cwd", r->cwd, err) < 0))
         return -1;
-    for (const char *const *env = c->request->env; env && *env; env++) {
-        if (send_setting(c, "env", *env, err) < 0)
-            return -1;
+    return send_all(c, "env", r->env, err) < 0 ? -1 : send_all(c, "arg", r->args, err);
+}
+
+/* Before the first is sent: a kernel keeps what it was told for the execution that comes. */
+static int check_settings(const struct cell_request *r, struct error *err)
+{
+    const char *const *const lists[] = {r->env, r->args};
+    for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
+        for (const char *const *value = lists[i]; value && *value; value++) {
+            if (strlen(*value) > SETTING_MAX_BYTES)
+                return error_set(err, ERROR_TOO_LARGE, "'%.40s...' is too long: at most %d bytes",
+                                 *value, SETTING_MAX_BYTES);
+        }
     }
     return 0;
 }
@@ -369,7 +392,7 @@ int cell_begin(struct cell **out, const struct cell_place *place,
 {
     struct cell *c = make(place, request, events);
     c->stdin_fd = request->stdin_fd;
-    if (name(c, err) < 0 || put(c, err) < 0) {
+    if (name(c, err) < 0 || check_settings(request, err) < 0 || put(c, err) < 0) {
         cell_free(c);
         return -1;
     }
@@ -387,7 +410,9 @@ void cell_get_record(const struct cell *c, struct cell_record *out)
         .start_ns = c->start_ns,
         .since_ns = c->since_ns,
         .told = {c->e.out.total, c->e.err.total},
-        .told_results = c->told_results,
+        .told_results = (uint32_t)c->told_results,
+        .output_bytes =
+            c->request->output_bytes <= UINT32_MAX ? (uint32_t)c->request->output_bytes : 0,
     };
     memcpy(out->id, c->e.id, sizeof(out->id));
 }

@@ -17,8 +17,10 @@ struct cell_request {
     const char *id; /* that the execution is to have; NULL: any */
     const char *code;
     size_t code_len;
-    const char *language;   /* for a kernel that knows several; NULL: its first */
-    const char *const *env; /* NAME=VALUE, for this execution only; NULL: none */
+    const char *language;    /* for a kernel that knows several; NULL: its first */
+    const char *const *env;  /* NAME=VALUE, for this execution only; NULL: none */
+    const char *const *args; /* the same */
+    const char *cwd;         /* the same, as a path inside; NULL: where the kernel is */
     struct execution_input *inputs;
     size_t input_count;
     int stdin_fd; /* -1: empty */
@@ -72,7 +74,8 @@ struct cell_record {
     int64_t start_ns;               /* monotonic */
     int64_t since_ns;
     uint64_t told[2];      /* by enum execution_stream: bytes that its `output` has been given */
-    uint64_t told_results; /* that its `result` has been given */
+    uint32_t told_results; /* that its `result` has been given */
+    uint32_t output_bytes; /* the size of the files of its output; 0: not told, or larger */
 };
 _Static_assert(sizeof(struct cell_record) <= SPAWN_NOTE_BYTES, "it is a note of the spawner's");
 

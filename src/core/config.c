@@ -40,6 +40,8 @@ static const char *const addressing_names[] = {"auto", "path", "virtual",
                                                NULL}; /* as enum s3_addressing */
 static const char *const python_index_names[] = {"SANDBOX_PYTHON_INDEX", NULL};
 static const char *const data_dir_names[] = {"SANDBOX_ROOT", NULL};
+static const char *const runtime_names[] = {"native", NULL};
+static const char *const runtime_also[] = {"RUNTIME_TYPE", NULL};
 
 const struct option_row config_options[] = {
     {.name = "timeout",
@@ -726,6 +728,15 @@ const struct option_row config_options[] = {
      .arg = "FILE",
      .group = CONFIG_GROUP_GLOBAL,
      .help = "The cove-spawner program (the one that came with this program)"},
+    {.name = "runtime",
+     .type = OPTION_ENUM,
+     .flags = OPTION_CONFIG,
+     .offset = AT(runtime),
+     .preset = "native",
+     .choices = runtime_names,
+     .group = CONFIG_GROUP_GLOBAL,
+     .also = runtime_also,
+     .help = "What makes the sandboxes: native, this machine's own kernel by cove-spawner"},
     {.name = "cgroup-parent",
      .type = OPTION_STRING,
      .flags = OPTION_CONFIG,

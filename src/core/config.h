@@ -110,6 +110,7 @@ struct config {
     char *data_dir;    /* never NULL */
     char *recipes_dir; /* NULL: beside the program, see cli_recipes_dir() */
     char *spawner;     /* NULL: beside the program, see cli_spawner_path() */
+    unsigned runtime;  /* 0, native: there is no other so far */
     char *cgroup_parent;
     bool allow_degraded;
     char *log_file;     /* NULL: stderr */

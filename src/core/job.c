@@ -105,6 +105,37 @@ static int set_timeout(struct job *j, const struct code_wish *wish,
     return error_hint(err, "ask for less, or have the operator raise the limit");
 }
 
+static char **copy_args(const struct param_strings *args)
+{
+    char **list = xcalloc(args->count + 1, sizeof(*list));
+    for (size_t i = 0; i < args->count; i++)
+        list[i] = xstrdup(args->items[i]);
+    return list;
+}
+
+/* Whether it is there is seen inside, when the code begins: what runs before it may make it. */
+static int set_cwd(struct job *j, const struct code_wish *wish, struct error *err)
+{
+    if (!wish->cwd)
+        return 0;
+    bool is_top = strcmp(wish->cwd, ".") == 0;
+    if (!is_top && !job_is_path(wish->cwd))
+        return error_set(err, ERROR_INVALID, "cwd: '%.100s' is not a path below the workspace",
+                         wish->cwd);
+    j->cwd = is_top ? xstrdup(GUEST_WORKSPACE) : xasprintf(GUEST_WORKSPACE "/%s", wish->cwd);
+    return 0;
+}
+
+/* A template may be older than a ceiling that was lowered: what it says is not asked for by who
+ * runs code, so it is held to the ceiling without a word. */
+static int set_output(struct job *j, const struct code_wish *wish, const struct template_spec *spec,
+                      struct error *err)
+{
+    uint64_t most = j->plane->order.output_bytes;
+    uint64_t asked = wish->output_bytes ? wish->output_bytes : MIN(spec->output_bytes, most);
+    return template_output(&j->output_bytes, asked, most, err);
+}
+
 /* A kernel may know several languages, as Node's does; it is told which when it does. */
 static int set_language(struct job *j, const struct catalog_kind *kind, const char *wanted,
                         struct error *err)
@@ -144,20 +175,30 @@ int job_fill(struct job *j, const struct code_wish *wish, const struct catalog_k
              char *const *env, struct error *err)
 {
     if (set_language(j, kind, wish->language, err) < 0 ||
-        set_timeout(j, wish, catalog_spec(kind), err) < 0 || make_inputs(j, wish, err) < 0)
+        set_timeout(j, wish, catalog_spec(kind), err) < 0 ||
+        set_output(j, wish, catalog_spec(kind), err) < 0 || set_cwd(j, wish, err) < 0 ||
+        make_inputs(j, wish, err) < 0)
         return -1;
     if (wish->stdin_text &&
         fd_make_file(&j->stdin_fd, "stdin", wish->stdin_text, strlen(wish->stdin_text), err) < 0)
         return -1;
     j->code = xstrdup(wish->code);
     j->env = join_env(env, &wish->env);
+    j->args = copy_args(&wish->args);
     j->is_idempotent = wish->is_idempotent;
     j->mode = (enum wish_mode)wish->mode;
     if (j->mode != WISH_SYNC)
-        j->journal = journal_new(MAX(j->plane->order.output_bytes, JOURNAL_MIN));
+        j->journal = journal_new(MAX(j->output_bytes, JOURNAL_MIN));
     if (wish->is_watched)
         j->tail = tail_new(TAIL_BYTES);
     return 0;
+}
+
+static void free_list(char **list)
+{
+    for (char **item = list; item && *item; item++)
+        free(*item);
+    free(list);
 }
 
 void job_free(struct job *j)
@@ -176,15 +217,15 @@ void job_free(struct job *j)
         free(j->inputs[i].path);
         scoped_close_fd(&j->inputs[i].fd);
     }
-    for (char **e = j->env; e && *e; e++)
-        free(*e);
+    free_list(j->env);
+    free_list(j->args);
     haul_release(&j->haul);
     scoped_close_fd(&j->stdin_fd);
     network_release(&j->network);
     vault_free(j->vault);
-    free(j->env);
     free(j->inputs);
     free(j->code);
+    free(j->cwd);
     free(j->request_text);
     free(j->document);
     free(j->answer);

@@ -22,11 +22,13 @@ static void fill_request(struct job *j)
         .code_len = j->code ? strlen(j->code) : 0,
         .language = language,
         .env = (const char *const *)j->env,
+        .args = (const char *const *)j->args,
+        .cwd = j->cwd,
         .inputs = j->inputs,
         .input_count = j->input_count,
         .stdin_fd = take_fd(&j->stdin_fd),
         .timeout_ms = j->timeout_ms,
-        .output_bytes = j->plane->order.output_bytes,
+        .output_bytes = j->output_bytes,
         .wants_artifacts = true,
         .artifact_bytes = j->is_once ? HAUL_MAX_BYTES : HASHED_NOW_BYTES,
         .wants_usage = true,
@@ -252,8 +254,9 @@ struct job *job_of_record(struct plane *p, const struct store_execution *row)
     j->is_known = true;
     j->mode = WISH_ASYNC;
     j->timeout_ms = p->order.timeout_ms;
+    j->output_bytes = p->order.output_bytes;
     j->request_text = row->request ? xstrdup(row->request) : NULL;
-    j->journal = journal_new(MAX(p->order.output_bytes, JOURNAL_MIN));
+    j->journal = journal_new(MAX(j->output_bytes, JOURNAL_MIN));
     return j;
 }
 

@@ -106,14 +106,25 @@ static void free_env(char **env)
     free(env);
 }
 
+/* Whether there is room for it, with the limits that it asks for. */
+static int admit(const struct plane *p, const struct plane_caller *who,
+                 const struct catalog_kind *kind, const struct code_wish *wish, struct error *err)
+{
+    struct spawn_limits limits;
+    if (wish->resources.forks > 0)
+        return error_set(err, ERROR_INVALID, "resources.forks: only a session can be forked");
+    if (job_check_room(p, err) < 0 || catalog_reckon(kind, &wish->resources, &limits, err) < 0)
+        return -1;
+    return plane_check_quota(p, who, &limits, err);
+}
+
 void plane_execute_once(struct plane *p, const struct plane_caller *who,
                         const struct code_wish *wish, char id[ID_BYTES], plane_fn fn, void *ctx)
 {
     struct error err;
     bool is_parked;
     struct catalog_kind *kind = plane_kind(p, wish->template, wish->language, &err);
-    if (!kind || job_check_room(p, &err) < 0 ||
-        plane_check_quota(p, who, catalog_limits(kind), &err) < 0 || job_make_id(id, &err) < 0) {
+    if (!kind || admit(p, who, kind, wish, &err) < 0 || job_make_id(id, &err) < 0) {
         plane_fail(fn, ctx, &err);
         return;
     }
@@ -121,7 +132,8 @@ void plane_execute_once(struct plane *p, const struct plane_caller *who,
     j->is_once = true;
     struct code_wish as_sync = *wish;
     as_sync.mode = WISH_SYNC;
-    const struct catalog_extra extra = {.requirements = &wish->requirements};
+    const struct catalog_extra extra = {.over = &wish->resources,
+                                        .requirements = &wish->requirements};
     char **env = NULL;
     if (plane_choose_network(p, wish->has_network ? &wish->network : NULL, kind, &j->network,
                              &err) == 0 &&

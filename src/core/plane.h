@@ -31,7 +31,7 @@ struct plane_order {
     const struct log *log;
     const char *node;
     uint64_t epoch;
-    size_t output_bytes;      /* kept of each stream of an execution */
+    size_t output_bytes;      /* kept of each stream of an execution, at most */
     uint64_t timeout_ms;      /* of an execution that asks for no other... */
     uint64_t timeout_max_ms;  /* ...and at most */
     uint64_t ttl_ms, idle_ms; /* of sessions that ask for no others; 0: none */

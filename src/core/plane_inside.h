@@ -69,11 +69,12 @@ struct job {
     bool is_going_out;           /* stateless: its way out is being opened */
 
     char *code, *request_text;
-    char **env;
+    char **env, **args;
+    char *cwd; /* NULL: where its session is */
     struct execution_input *inputs;
     size_t input_count;
     int stdin_fd;
-    uint64_t timeout_ms;
+    uint64_t timeout_ms, output_bytes;
     bool is_idempotent, is_cancelled;
     struct cell_request request;
 

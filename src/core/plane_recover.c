@@ -310,6 +310,8 @@ static int attach(struct recovery *r, struct live *l, const struct store_session
         record.execution.told_results = 0;
         if (record.execution.timeout_ms)
             j->timeout_ms = record.execution.timeout_ms;
+        if (record.execution.output_bytes) /* its files are read by this size, whatever is usual */
+            j->output_bytes = record.execution.output_bytes;
         resumption.request = job_attach(j, l);
         resumption.ctx = j;
     }

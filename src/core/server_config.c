@@ -270,6 +270,7 @@ void server_config_bounds(const struct config *c, struct template_bounds *out)
                  .lifetime_ms = (uint32_t)c->ttl_max_ms},
         .timeout_ms = c->timeout_ms,
         .timeout_max_ms = c->timeout_max_ms,
+        .output_bytes = c->output_bytes,
         .idle_ms = c->idle_timeout_ms,
         .network = server_config_network(c),
     };

@@ -105,6 +105,7 @@ static const struct param_table pool_table = PARAM_TABLE(struct pool_spec, "Pool
      .preset = "{}", .help = "How many sessions are made in advance."}, \
     {.name = "timeout", .other_name = "timeout_seconds", .type = PARAM_SECONDS, .offset = AT(timeout_ms), \
      .min = 0.001, .max = YEAR_S, .example = "30", .help = "Time limit, in seconds, of an execution that has no other."}, \
+    OUTPUT_ROW(AT(output_bytes), "Bytes that are kept of each stream of an execution that asks for no other amount."), \
     {.name = "ttl", .other_name = "ttl_seconds", .type = PARAM_SECONDS, .offset = AT(ttl_ms), \
      .min = 1, .max = YEAR_S, .example = "3600", .help = "Seconds after which a session ends, used or not."}, \
     {.name = "idle_timeout", .other_name = "idle_timeout_seconds", .type = PARAM_SECONDS, .offset = AT(idle_ms), \
@@ -207,4 +208,16 @@ int template_limits(struct spawn_limits *out, const struct template_bounds *b,
         .lifetime_ms = u->lifetime_ms,
     };
     return fit_disk(out, wishes[1].value > 0, err);
+}
+
+int template_output(uint64_t *out, uint64_t asked, uint64_t most, struct error *err)
+{
+    if (asked > most) {
+        error_set(err, ERROR_INVALID,
+                  "output_bytes: %" PRIu64 " is more than the %" PRIu64 " that are allowed here",
+                  asked, most);
+        return error_hint(err, "ask for less, or have the operator raise the limit");
+    }
+    *out = asked ? asked : most;
+    return 0;
 }

@@ -35,6 +35,7 @@ struct template_spec {
     struct network_spec network;
     struct pool_spec pool;
     uint64_t timeout_ms;      /* of an execution that asks for no other; 0: the usual */
+    uint64_t output_bytes;    /* the same, of what is kept of each of its streams */
     uint64_t ttl_ms, idle_ms; /* of a session; 0: the usual */
 };
 
@@ -53,12 +54,21 @@ struct template_change {
         .max_len = REQUIREMENTS_MAX, .example = "[\"humanize\"]", .help = (text)                   \
     }
 
+/* The row of how much output is kept, of every table that can ask for another amount. */
+#define TEMPLATE_OUTPUT_MIN_BYTES 1024
+#define OUTPUT_ROW(at, text)                                                                       \
+    {                                                                                              \
+        .name = "output_bytes", .type = PARAM_SIZE, .offset = (at),                                \
+        .min = TEMPLATE_OUTPUT_MIN_BYTES, .max = 1e15, .example = "65536", .help = (text)          \
+    }
+
 extern const struct param_table template_table, template_change_table, resource_table;
 
 /* What the operator grants: to whom asks for nothing, and at most. */
 struct template_bounds {
     struct spawn_limits usual, most; /* lifetime_ms: of a session */
     uint64_t timeout_ms, timeout_max_ms;
+    uint64_t output_bytes; /* both: a server holds what its executions print in memory */
     uint64_t idle_ms;
     struct network_bounds network;
 };
@@ -69,6 +79,10 @@ struct template_bounds {
 MUST_CHECK int template_limits(struct spawn_limits *out, const struct template_bounds *bounds,
                                const struct resource_spec *spec, const struct resource_spec *over,
                                struct error *err);
+
+/* What is kept of each stream of an execution: as asked (0: nothing was), else the usual, which is
+ * the most, too. ERROR_INVALID as above. */
+MUST_CHECK int template_output(uint64_t *out, uint64_t asked, uint64_t most, struct error *err);
 
 /* Names that people give: letters, digits, ".", "_" and "-", up to 64. */
 bool template_name_is_valid(const char *text);

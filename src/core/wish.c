@@ -8,6 +8,7 @@
 #define PATH_BYTES    4096
 #define VARIABLES_MAX 256
 #define METADATA_MAX  64
+#define ARGUMENTS_MAX 256
 #define YEAR_S        (366.0 * 24 * 3600)
 #define NAME_PATTERN  "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 #define ENV_PATTERN   "^[A-Za-z_][A-Za-z0-9_]{0,127}$"
@@ -69,12 +70,17 @@ static const struct param_table file_table = PARAM_TABLE(struct wish_file, "Inpu
 #define COMMON_ROWS \
     {.name = "timeout", .other_name = "timeout_seconds", .type = PARAM_SECONDS, .offset = AT(timeout_ms), \
      .min = 0.001, .max = YEAR_S, .example = "30", .help = "Seconds after which it is ended."}, \
+    OUTPUT_ROW(AT(output_bytes), "Bytes that are kept of each of stdout and stderr, head and tail; the rest is counted."), \
     {.name = "stdin", .type = PARAM_STRING, .offset = AT(stdin_text), .max_len = WISH_CODE_MAX, \
      .help = "What it reads from its standard input."}, \
     {.name = "files", .type = PARAM_LIST, .offset = AT(files), .max_len = WISH_FILES_MAX, .table = &file_table, \
      .help = "Files that are put into the workspace first."}, \
     {.name = "env", .type = PARAM_MAP, .offset = AT(env), .max_len = VARIABLES_MAX, \
-     .check = template_variable_is_valid, .pattern = ENV_PATTERN, .help = "Variables of this execution alone."}
+     .check = template_variable_is_valid, .pattern = ENV_PATTERN, .help = "Variables of this execution alone."}, \
+    {.name = "args", .type = PARAM_STRINGS, .offset = AT(args), .max_len = ARGUMENTS_MAX, .example = "[\"--fast\", \"in.csv\"]", \
+     .help = "Arguments of this execution: sys.argv[1:] in python, process.argv.slice(2) in node, \"$@\" in bash."}, \
+    {.name = "cwd", .type = PARAM_STRING, .offset = AT(cwd), .max_len = PATH_BYTES, .example = "\".\"", \
+     .help = "The working directory of this execution, relative to the workspace; it must be there. Without one, where the code before it has left."}
 
 static const struct param code_rows[] = {
     CODE_ROW,
@@ -96,6 +102,8 @@ static const struct param stateless_rows[] = {
     {.name = "template", .type = PARAM_STRING, .offset = AT(template), .max_len = NAME_BYTES,
      .check = template_name_is_valid, .pattern = NAME_PATTERN,
      .help = "The recipe of the sandbox, by name or id; without one, that of the language."},
+    {.name = "resources", .type = PARAM_OBJECT, .offset = AT(resources), .table = &resource_table,
+     .help = "What the sandbox may use, where that differs from the template."},
     {.name = "network", .type = PARAM_OBJECT, .offset = AT(network), .has_offset = AT(has_network),
      .table = &network_table, .help = "What the sandbox may reach, where that differs from the template."},
     SECRETS_ROW(AT(secrets)),

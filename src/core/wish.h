@@ -36,14 +36,18 @@ struct code_wish {
     char *language;          /* NULL: the session's; without one, python */
     int mode;                /* enum wish_mode; of a session only */
     uint64_t timeout_ms;     /* 0: the template's */
+    uint64_t output_bytes;   /* kept of each stream; 0: the template's */
     char *stdin_text;        /* NULL: empty */
     struct param_list files; /* struct wish_file */
     struct param_map env;
+    struct param_strings args;
+    char *cwd; /* below the workspace; NULL: where the session is */
     bool may_queue;
     bool is_idempotent;
     bool is_watched;                   /* plane_last_output() is wanted while it runs */
     char *template;                    /* without a session: of which sandbox, ... */
     struct param_strings requirements; /* ...and which packages beside the template's */
+    struct resource_spec resources;
     struct network_spec network;
     bool has_network;          /* else the template's */
     struct param_list secrets; /* struct secret_wish */

@@ -85,6 +85,7 @@ def test_table_shows_the_same_as_json():
     ("cpus", "0", "a number from 0.01 to 1024"),
     ("pids", "3", "a whole number from 4 to 100000"),
     ("log-level", "loud", "one of: debug, info, warn, error"),
+    ("runtime", "docker", "one of: native"),
     ("allow-degraded", "perhaps", "true or false"),
 ])
 def test_bad_values_stop_the_start_from_every_source(tmp_path, name, value, allowed):
@@ -128,6 +129,14 @@ def test_help_and_version_work_although_the_file_is_broken(tmp_path):
 def test_data_dir_also_comes_from_its_other_name(tmp_path):
     rows = options(env={"SANDBOX_ROOT": str(tmp_path)})
     assert (rows["data-dir"]["value"], rows["data-dir"]["origin"]) == (str(tmp_path), "environment SANDBOX_ROOT")
+
+
+def test_the_runtime_also_comes_from_its_other_name():
+    rows = options(env={"RUNTIME_TYPE": "native"})
+    assert (rows["runtime"]["value"], rows["runtime"]["origin"]) == ("native", "environment RUNTIME_TYPE")
+    done = cove("serve", env={"RUNTIME_TYPE": "kubernetes"})
+    assert done.returncode == EXIT_MISUSE
+    assert "option 'runtime' (environment RUNTIME_TYPE): 'kubernetes' must be one of: native" in done.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")

@@ -153,6 +153,29 @@ def test_environment_of_one_execution(kernel):
     assert output(kernel, "echo \"$ONCE,$KEPT,$plain\"") == ",old,1\n"
 
 
+def test_arguments_of_one_execution(kernel):
+    args = ["--fast", "", "a b", "ü=$HOME"]
+    show = "printf '<%s>' $# \"$@\""
+    assert output(kernel, show, args=args) == "<4><--fast><><a b><ü=$HOME>"
+    assert output(kernel, show) == "<0>"
+    assert output(kernel, f"set -u; shift; {show}", args=["1", "2"]) == "<1><2>"
+    assert output(kernel, "exit 3", status=3, args=args) == ""
+    assert output(kernel, show) == "<0>"
+
+
+def test_the_working_directory_of_one_execution(kernel):
+    output(kernel, "mkdir /tmp/before /tmp/there; cd /; cd /tmp/before")
+    assert output(kernel, "pwd; /bin/pwd", cwd="/tmp/there") == "/tmp/there\n/tmp/there\n"
+    assert output(kernel, "pwd; /bin/pwd; echo $OLDPWD") == "/tmp/before\n/tmp/before\n/\n"
+    assert output(kernel, "cd /; exit 1", status=1, cwd="/tmp/there") == ""
+    assert output(kernel, "pwd; /bin/pwd; echo $OLDPWD") == "/tmp/before\n/tmp/before\n/\n"
+    answer = kernel.execute("echo not run", cwd="/tmp/nosuch")
+    assert answer.code == 1 and answer.stdout == "" and answer.error["name"] == "FileNotFoundError"
+    assert "'/tmp/nosuch'" in answer.error["value"] and output(kernel, "pwd") == "/tmp/before\n"
+    output(kernel, "rmdir /tmp/before", cwd="/tmp/there")
+    assert output(kernel, "pwd; cd /") == "/workspace\n"
+
+
 # --- interrupts -----------------------------------------------------------------------------------
 
 

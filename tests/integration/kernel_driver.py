@@ -172,7 +172,7 @@ class Kernel:
         assert (frame.type, frame.flags, frame.generation) == (READY, 0, 0)
         self.ready = frame.json()
 
-    def start(self, code, stdin=b"", env=None, **settings):
+    def start(self, code, stdin=b"", env=None, args=(), **settings):
         """Begins an execution; answers an Execution. Without any `stdin` (None) it stays open and empty.
         `settings` are further SETs, by name."""
         self.generation += 1
@@ -180,6 +180,8 @@ class Kernel:
             self.send(SET, f"{name}\0{value}".encode())
         for name, value in (env or {}).items():
             self.send(SET, f"env\0{name}={value}".encode())
+        for value in args:
+            self.send(SET, f"arg\0{value}".encode())
         return Execution(self, code if isinstance(code, bytes) else code.encode("utf-8", "surrogatepass"), stdin)
 
     def execute(self, code, stdin=b"", seconds=PATIENCE, **settings):

@@ -196,6 +196,27 @@ def test_environment_of_one_execution(shared):
     assert value(shared, "process.env.ONCE") is None
 
 
+def test_arguments_of_one_execution(shared):
+    assert value(shared, "JSON.stringify(process.argv.slice(2))", args=["--fast", "", "a b", "ü=1"]) == """'["--fast","","a b","ü=1"]'"""
+    shared.execute("process.argv.push('mine'); throw 1", args=["1"])
+    assert value(shared, "JSON.stringify(process.argv.slice(1))") == "'[]'"
+
+
+def test_the_working_directory_of_one_execution(shared):
+    shared.execute("const home = process.cwd(); for (const name of ['before', 'there']) require('fs').mkdirSync('/tmp/' + name);"
+                   "process.chdir('/tmp/before')")
+    try:
+        assert value(shared, "process.cwd()", cwd="/tmp/there") == "'/tmp/there'"
+        assert value(shared, "process.cwd()") == "'/tmp/before'"
+        shared.execute("process.chdir('/'); throw 1", cwd="/tmp/there")
+        assert value(shared, "process.cwd()") == "'/tmp/before'"
+        answer = shared.execute("console.log('not run')", cwd="/tmp/nosuch")
+        assert answer.code == 1 and answer.stdout == "" and answer.error["value"] == "cwd: ENOENT: '/tmp/nosuch' cannot be entered"
+        assert "kernel" not in answer.error["traceback"] and value(shared, "process.cwd()") == "'/tmp/before'"
+    finally:
+        shared.execute("process.chdir(home)")
+
+
 # --- results --------------------------------------------------------------------------------------
 
 

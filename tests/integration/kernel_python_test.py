@@ -357,6 +357,39 @@ def test_environment_for_one_execution(kernel):
     assert value_of(kernel, "os.environ['MINE'], 'A' in os.environ") == "('stays', False)"
 
 
+def test_arguments_of_one_execution(kernel):
+    args = ["--fast", "", "a b", "ü=1"]
+    assert value_of(kernel, "import sys\nsys.argv", args=args) == str(["", *args])
+    assert value_of(kernel, "sys.argv") == "['']"
+    kernel.execute("sys.argv.append('mine')")
+    kernel.execute("del sys.argv", args=["1"])
+    assert kernel.execute("1 / 0", args=["1"]).error["name"] == "ZeroDivisionError"
+    assert value_of(kernel, "sys.argv") == "['', 'mine']"
+
+
+def test_the_working_directory_of_one_execution(kernel, tmp_path):
+    for name in ("before", "there", "elsewhere"):
+        (tmp_path / name).mkdir()
+    before, there = str(tmp_path / "before"), str(tmp_path / "there")
+    kernel.execute(f"import os; os.chdir({before!r})")
+    assert value_of(kernel, "os.getcwd(), os.popen('pwd').read()", cwd=there) == str((there, there + "\n"))
+    assert value_of(kernel, "os.getcwd()") == repr(before)
+    kernel.execute("os.chdir('../elsewhere'); 1 / 0", cwd=there)
+    assert value_of(kernel, "os.getcwd()") == repr(before)
+    answer = kernel.execute("print('not run')", cwd=f"{tmp_path}/nosuch")
+    assert answer.code == 1 and answer.stdout == "" and answer.error["name"] == "FileNotFoundError"
+    assert answer.error["value"] == f"cwd: No such file or directory: '{tmp_path}/nosuch'"
+    assert "kernel.py" not in answer.error["traceback"] and value_of(kernel, "os.getcwd()") == repr(before)
+
+
+def test_settings_of_a_request_that_never_came_are_forgotten(kernel):
+    for setting in (b"arg\0old", b"env\0OLD=1"):
+        kernel.send(SET, setting)
+    kernel.send(SYNC)
+    kernel.receive()
+    assert value_of(kernel, "import os, sys\nsys.argv, os.environ.get('OLD')", args=["new"]) == "(['', 'new'], None)"
+
+
 @pytest.mark.parametrize("code", [
     "import os; os.close(1); os.close(2); os.close(0)", "import sys; sys.stdout.close(); sys.stderr.close(); sys.stdin.close()",
     "import sys; sys.stdout = sys.stderr = sys.stdin = None", "import sys; del sys.stdout, sys.stderr, sys.stdin",

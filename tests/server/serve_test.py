@@ -165,6 +165,7 @@ def test_starts_and_stays_small():
     (["--memory", "2G", "--memory-max", "1G"], "option 'memory': 2G is above its ceiling 'memory-max', 1G"),
     (["--cors-origins", "*"], "option 'cors-origins': '*' must be https://NAME"),
     (["--sync", "sometimes"], "option 'sync' (flag --sync): 'sometimes' must be one of: normal, full"),
+    (["--runtime", "docker"], "option 'runtime' (flag --runtime): 'docker' must be one of: native"),
     (["--ttl", "0"], "option 'ttl' (flag --ttl): '0' must be a duration from 1s to 720h"),
     (["extra"], "'cove serve' takes no arguments"),
 ])

@@ -232,7 +232,11 @@ static void test_take(void **state)
     assert_int_equal(pools->order.max_parked, 16);
     assert_int_equal(catalog_template(k)->idle_freeze_ms, 5);
 
-    const struct resource_spec more = {.memory_bytes = 512 * MIB};
+    const struct resource_spec more = {.memory_bytes = 512 * MIB}, most = {.memory_bytes = 2 * GIB};
+    struct spawn_limits limits;
+    assert_int_equal(catalog_reckon(k, &more, &limits, &err), 0);
+    assert_int_equal(limits.memory_bytes, 512 * MIB);
+    assert_int_equal(catalog_reckon(k, &most, &limits, &err), -1);
     struct catalog_kind *other = take(k, &more);
     assert_ptr_not_equal(other, k);
     assert_int_equal(opened.zygote, 77);

@@ -2,6 +2,7 @@
  *
  * Sandboxes and the store are played by the test. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@
 
 #define MAX_RUNNING 2
 #define ASKED_MAX   4
+#define WORD_BYTES  100
 
 /* --- sandboxes, and a store that keeps everything at once ------------------------------------- */
 
@@ -26,9 +28,12 @@ static int kind_is_here;
 
 static struct session *sessions[ASKED_MAX]; /* in the order in which they were taken */
 static size_t session_count;
+static uint64_t taken_memory; /* that the last of them was asked for with */
 
 struct catalog_kind *__wrap_plane_kind(struct plane *p, const char *template, const char *language,
                                        struct error *err);
+int __wrap_catalog_reckon(const struct catalog_kind *kind, const struct resource_spec *over,
+                          struct spawn_limits *out, struct error *err);
 const struct spawn_limits *__wrap_catalog_limits(const struct catalog_kind *kind);
 int __wrap_catalog_take(struct catalog_kind *kind, const struct catalog_extra *extra,
                         struct session **out, struct catalog_kind **held, bool *is_parked,
@@ -55,6 +60,14 @@ struct catalog_kind *__wrap_plane_kind(struct plane *p, const char *template, co
     return KIND;
 }
 
+int __wrap_catalog_reckon(const struct catalog_kind *kind, const struct resource_spec *over,
+                          struct spawn_limits *out, struct error *err)
+{
+    (void)kind, (void)err;
+    *out = (struct spawn_limits){.memory_bytes = over->memory_bytes};
+    return 0;
+}
+
 const struct spawn_limits *__wrap_catalog_limits(const struct catalog_kind *kind)
 {
     static const struct spawn_limits none;
@@ -66,7 +79,8 @@ int __wrap_catalog_take(struct catalog_kind *kind, const struct catalog_extra *e
                         struct session **out, struct catalog_kind **held, bool *is_parked,
                         const struct session_events *events, void *ctx, struct error *err)
 {
-    (void)extra, (void)err;
+    (void)err;
+    taken_memory = extra->over->memory_bytes;
     struct session *s = xcalloc(1, sizeof(*s));
     *s = (struct session){.events = events, .ctx = ctx};
     *is_parked = false;
@@ -273,9 +287,40 @@ static void test_cancelled(void **state)
     close_scene(&s);
 }
 
+static void on_quota(void *ctx, const char *text, size_t len, const struct error *err)
+{
+    (void)text, (void)len;
+    char *word = ctx;
+    snprintf(word, WORD_BYTES, "%.99s", err ? err->word ? err->word : err->msg : "");
+}
+
+/* Before a sandbox is taken, and by what was asked for: the template's would have passed. */
+static void test_quota(void **state)
+{
+    (void)state;
+    struct scene s;
+    char word[WORD_BYTES] = "";
+    const struct store_amounts quota = {.memory_bytes = 100 * MIB};
+    const struct plane_caller who = {.owner = "key_a", .quota = &quota};
+    struct code_wish wish = {.resources = {.memory_bytes = 101 * MIB}};
+    open_scene(&s);
+    plane_execute_once(&s.plane, &who, &wish, s.ids[0], on_quota, word);
+    assert_string_equal(word, "quota_exceeded");
+    assert_int_equal(session_count, 0);
+    wish.resources = (struct resource_spec){.forks = 1};
+    plane_execute_once(&s.plane, &who, &wish, s.ids[0], on_quota, word);
+    assert_string_equal(word, "resources.forks: only a session can be forked");
+    wish.resources = (struct resource_spec){.memory_bytes = 100 * MIB};
+    plane_execute_once(&s.plane, &who, &wish, s.ids[0], on_quota, word);
+    assert_int_equal(session_count, 1);
+    assert_int_equal(taken_memory, 100 * MIB);
+    close_scene(&s);
+}
+
 int main(void)
 {
     struct check check = {0};
+    check_one(&check, "its quota is that of the limits that it asks for", test_quota);
     check_one(&check, "those that wait for their sandboxes are counted", test_together);
     check_rows(&check, lost_cases, test_lost);
     check_one(&check, "one that is cancelled before it begins gives its place away",

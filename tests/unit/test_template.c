@@ -156,6 +156,30 @@ static void test_grant(void **state)
         assert_true(err.hint[0]);
 }
 
+struct output_case {
+    const char *name;
+    uint64_t asked, granted; /* granted 0: refused */
+};
+
+static const struct output_case outputs[] = {
+    {"output: nothing asked is the most", 0, MIB},
+    {"output: less than that", 2 * KIB, 2 * KIB},
+    {"output: all of it", MIB, MIB},
+    {"output: a byte more", MIB + 1, 0},
+};
+
+static void test_output(void **state)
+{
+    const struct output_case *row = *state;
+    uint64_t granted = 0;
+    struct error err = {0};
+    assert_int_equal(template_output(&granted, row->asked, MIB, &err), row->granted ? 0 : -1);
+    assert_int_equal(granted, row->granted);
+    if (!row->granted)
+        assert_string_equal(err.msg,
+                            "output_bytes: 1048577 is more than the 1048576 that are allowed here");
+}
+
 /* The schema says nothing that the table would refuse. */
 static void test_schema(void **state)
 {
@@ -175,6 +199,7 @@ int main(void)
     check_one(&check, "a whole one", test_whole);
     check_rows(&check, wrongs, test_wrong);
     check_rows(&check, grants, test_grant);
+    check_rows(&check, outputs, test_output);
     check_one(&check, "each field is described", test_schema);
     return check_run(&check, "template");
 }
