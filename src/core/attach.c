@@ -15,7 +15,7 @@
 
 /* Until the spawner has answered. */
 struct attaching {
-    struct session *session; /* NULL: freed meanwhile */
+    struct session *session;
     bool has_execution;
     struct cell_record execution;
     struct session_resumption resumption;
@@ -24,8 +24,8 @@ struct attaching {
 void attach_free(struct session *s)
 {
     if (s->attaching)
-        s->attaching->session = NULL; /* the answer frees it */
-    s->attaching = NULL;
+        spawner_client_redirect(s->spawner, s->attaching, NULL, NULL);
+    free(take_ptr(&s->attaching));
 }
 
 /* The execution that nothing is left of. */
@@ -102,8 +102,6 @@ static void on_taken(void *ctx, const struct spawn_message *m, int *fds, const s
     scoped_free struct attaching *a = ctx;
     struct session *s = a->session;
     struct error local;
-    if (!s)
-        return;
     s->attaching = NULL;
     s->is_creating = false;
     if (!m) {

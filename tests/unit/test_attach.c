@@ -301,6 +301,22 @@ static void test_attach_closed(void **state)
     world_close(&w);
 }
 
+/* As when the server ends: it may be answered or not, and the sanitizer sees what is left. */
+static void test_attach_freed(void **state)
+{
+    (void)state;
+    for (int is_answered = 0; is_answered < 2; is_answered++) {
+        struct world w;
+        struct spawn_message m = {.verb = SPAWN_TAKE, .sandbox = WORLD_SANDBOX};
+        begin_attach(&w, true);
+        session_free(take_ptr(&w.session));
+        if (is_answered)
+            world_reply_with(&w, SPAWN_TAKE, &m, -1);
+        assert_int_equal(w.ended_count, 0);
+        world_release(&w);
+    }
+}
+
 /* It counts like one of our own, and is taken even where there is no room for another. */
 static void test_attach_seat(void **state)
 {
@@ -467,6 +483,7 @@ int main(void)
     check_one(&check, "a kernel that nobody can speak to is killed", test_attach_without_channel);
     check_one(&check, "a sandbox that is no more", test_attach_refused);
     check_one(&check, "a close before the spawner's answer", test_attach_closed);
+    check_one(&check, "one that is freed before the spawner's answer", test_attach_freed);
     check_one(&check, "it has a seat, like one of our own", test_attach_seat);
     check_one(&check, "a reset before init has told", test_attach_reset);
     check_one(&check, "a reset does not wait for an end that was told", test_attach_reset_busy);
