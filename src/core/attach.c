@@ -15,7 +15,7 @@
 
 /* Until the spawner has answered. */
 struct attaching {
-    struct session *session; /* NULL: freed meanwhile */
+    struct session *session;
     bool has_execution;
     struct cell_record execution;
     struct session_resumption resumption;
@@ -24,8 +24,8 @@ struct attaching {
 void attach_free(struct session *s)
 {
     if (s->attaching)
-        s->attaching->session = NULL; /* the answer frees it */
-    s->attaching = NULL;
+        spawner_client_redirect(s->spawner, s->attaching, NULL, NULL);
+    free(take_ptr(&s->attaching));
 }
 
 /* The execution that nothing is left of. */
@@ -102,8 +102,6 @@ static void on_taken(void *ctx, const struct spawn_message *m, int *fds, const s
     scoped_free struct attaching *a = ctx;
     struct session *s = a->session;
     struct error local;
-    if (!s)
-        return;
     s->attaching = NULL;
     s->is_creating = false;
     if (!m) {
@@ -133,7 +131,8 @@ static void on_taken(void *ctx, const struct spawn_message *m, int *fds, const s
 /* --- what is heard --------------------------------------------------------------------------- */
 
 /* The last request that arrived is known now, and with it what became of the execution: one that
- * came after it was sent when it had ended, and only its end had not been written down. */
+ * came after it was sent when it had ended, and only its end had not been written down. So it is
+ * when its interpreter was replaced, by one that has heard of nothing. */
 static void on_synced(struct session *s, uint32_t generation)
 {
     uint32_t own = s->cell ? cell_generation(s->cell) : 0;
@@ -141,7 +140,7 @@ static void on_synced(struct session *s, uint32_t generation)
     s->generation = MAX(s->generation, generation);
     if (s->cell && generation < own) {
         cell_lose_unbegun(s->cell);
-    } else if (s->cell && generation > own) {
+    } else if (s->cell && (generation > own || own == 0)) {
         cell_lose_ended(s->cell);
     } else if (!s->cell && s->info.state == SESSION_CREATING) {
         session_enter(s, SESSION_READY);

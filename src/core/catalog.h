@@ -74,6 +74,9 @@ const char *catalog_id(const struct catalog_kind *kind);
 const struct template_spec *catalog_spec(const struct catalog_kind *kind);
 const struct spawn_limits *catalog_limits(const struct catalog_kind *kind);
 json_t *catalog_requirements(const struct catalog_kind *kind); /* its packages, in one form; new */
+/* Where its packages would come from. ERROR_INVALID: its language has none. */
+MUST_CHECK int catalog_find_index(const struct catalog_kind *kind, enum runner_index *out,
+                                  struct error *err);
 bool catalog_get_pool(const struct catalog_kind *kind, struct pool_info *out); /* false: none yet */
 
 /* What a session has that others of its kind have not; either may be NULL. */

@@ -280,6 +280,17 @@ json_t *catalog_requirements(const struct catalog_kind *k)
     return list;
 }
 
+int catalog_find_index(const struct catalog_kind *k, enum runner_index *out, struct error *err)
+{
+    scoped_installer struct runner_installer installer = {0};
+    const struct runner *runner = kind_find_runner(k->book, &k->spec, err);
+    if (!runner ||
+        runner_find_installer(&installer, runner, k->catalog->order.recipes_dir, err) < 0)
+        return -1;
+    *out = installer.index;
+    return 0;
+}
+
 bool catalog_get_pool(const struct catalog_kind *k, struct pool_info *out)
 {
     if (!k->pool)

@@ -469,7 +469,9 @@ int cell_resume(struct cell **out, const struct cell_place *place,
         cell_free(c);
         return -1;
     }
-    uint64_t ran_ms = (uint64_t)MAX(clock_now_ns() - r->start_ns, 0) / 1000000;
+    /* One that is over has no time left, and its interpreter is another, which has it to answer. */
+    int64_t since_ns = r->generation ? r->start_ns : clock_now_ns();
+    uint64_t ran_ms = (uint64_t)MAX(clock_now_ns() - since_ns, 0) / 1000000;
     cell_set_timer(c, cell_minus(request->timeout_ms, ran_ms), cell_on_timeout);
     *out = c;
     return 0;

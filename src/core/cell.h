@@ -68,7 +68,7 @@ struct cell_events {
  * spawner has it too, from before the code begins (keeper_put_noted()). */
 struct cell_record {
     char id[ID_BYTES];
-    uint32_t generation;
+    uint32_t generation;            /* 0: its interpreter was replaced, so it is over */
     uint32_t timeout_ms;            /* 0: longer than this can say */
     int64_t created_ns, started_ns; /* wall clock */
     int64_t start_ns;               /* monotonic */

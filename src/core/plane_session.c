@@ -104,13 +104,12 @@ int plane_check_packages(struct plane *p, const struct plane_caller *who, const 
                          const struct param_strings *wanted, struct error *err)
 {
     scoped_requirements struct requirement_set set = {0};
+    enum runner_index index;
     const struct live *l = live_find(p, who, word);
-    if (!l || wanted->count == 0)
+    if (!l || !l->kind || wanted->count == 0) /* without a kind it is about to end */
         return 0;
-    const char *language = json_string_value(json_object_get(l->facts, "language"));
-    bool is_python = language && strcmp(language, "python") == 0;
-    if (requirement_set_make(&set, is_python ? RUNNER_INDEX_PYTHON : RUNNER_INDEX_NPM,
-                             wanted->items, wanted->count, err) < 0)
+    if (catalog_find_index(l->kind, &index, err) < 0 ||
+        requirement_set_make(&set, index, wanted->items, wanted->count, err) < 0)
         return -1;
     for (size_t i = 0; i < set.count; i++) {
         if (has_package(json_object_get(l->facts, "requirements"), set.items[i]))

@@ -50,6 +50,8 @@ static void on_cell_ended(void *ctx, struct cell *c)
     uint32_t generation = s->generation;
     s->cell = NULL;
     s->is_unsettled = is_held;
+    s->has_unwritten = cell_is_held(c);
+    cell_get_record(c, &s->unwritten);
     s->owes_ack = !is_lost && result_list_bytes(&cell_execution(c)->results) > ACK_BYTES;
     s->before = *cell_stats(c);
     s->info.last_used_ns = cell_execution(c)->ended_ns;
@@ -83,6 +85,7 @@ static void on_cell_ended(void *ctx, struct cell *c)
 void session_settle(struct session *s)
 {
     struct error ignored;
+    s->has_unwritten = false;
     if (!s->is_unsettled || s->cell || !s->sandbox)
         return;
     s->is_unsettled = false;

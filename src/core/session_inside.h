@@ -154,9 +154,11 @@ struct session {
     bool wants_reset;
     bool has_destroyed;
 
-    bool is_unsettled; /* what was kept of the last execution is still needed */
-    bool owes_ack;     /* ...also by its kernel, which then forgets its results */
-    bool is_kept;      /* the spawner holds what the next host needs, under this label */
+    bool is_unsettled;  /* what was kept of the last execution is still needed */
+    bool owes_ack;      /* ...also by its kernel, which then forgets its results */
+    bool has_unwritten; /* it was held, and its end may be known to nobody but us */
+    struct cell_record unwritten;
+    bool is_kept; /* the spawner holds what the next host needs, under this label */
     uint8_t label[SPAWN_LABEL_BYTES];
     struct attaching *attaching; /* to the sandbox of another host's session; NULL: not, or over */
     bool is_syncing;             /* frames are another host's, until the SYNCED */

@@ -6,12 +6,17 @@
 
 #include "runtime/keeper.h"
 
+/* An interpreter that has heard of nothing does not know the last execution either. Should its end
+ * not be written before our own, the next host has to know that it has run. */
 void session_keep_channel(struct session *s)
 {
+    struct cell_record over = s->unwritten;
     if (!s->is_kept || !s->sandbox || !s->kernel)
         return;
+    over.generation = 0;
     const int fd = kernel_fd(s->kernel);
-    keeper_put(s->spawner, s->sandbox, s->label, KEEPER_CHANNEL, &fd, 1);
+    keeper_put_noted(s->spawner, s->sandbox, s->label, KEEPER_CHANNEL, &fd, 1,
+                     s->has_unwritten ? &over : NULL, sizeof(over));
 }
 
 void session_keep(struct session *s, const uint8_t label[SPAWN_LABEL_BYTES])

@@ -25,7 +25,6 @@ struct warm {
     uint64_t starting; /* not warm yet; 0: none */
     bool is_asking;    /* the spawner owes us an answer */
     bool is_stopping;
-    bool is_freed; /* by its owner; the answer frees the rest */
     struct stdio *words;
     struct output kept[2];
     struct loop_timer *timer; /* retry, or rotate */
@@ -97,10 +96,15 @@ static void on_asked(void *ctx, const struct spawn_message *m, int *fds, const s
         w->starting = m->sandbox;
     else
         fail(w, err);
-    if (w->is_stopping)
-        end_zygote(w, &w->starting);
-    if (w->is_freed)
-        free(w);
+}
+
+/* Nobody wants what was asked for. */
+static void on_unwanted(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
+{
+    (void)fds, (void)err;
+    struct spawn_message end = {.verb = SPAWN_DESTROY, .sandbox = m ? m->sandbox : 0};
+    if (m)
+        spawner_client_ask(ctx, &end, on_gone, NULL);
 }
 
 static void on_words_ended(void *ctx)
@@ -224,16 +228,16 @@ void warm_free(struct warm *w)
     set_timer(w, 0);
     drop_words(w);
     scoped_close_fd(&w->config_fd);
-    if (w->is_asking && w->is_stopping) /* what is answered still has to be ended */
-        w->is_freed = true;
-    else
-        free(w);
+    free(w);
 }
 
 void warm_stop(struct warm *w)
 {
     w->is_stopping = true;
     set_timer(w, 0);
+    if (w->is_asking) /* we may be gone by then, or both of us before it is answered */
+        spawner_client_redirect(w->spawner, w, on_unwanted, w->spawner);
+    w->is_asking = false;
     end_zygote(w, &w->current);
     end_zygote(w, &w->starting);
 }

@@ -1,5 +1,6 @@
 /* stop.c - the way out: requests first, then what they used, in the opposite order of the start */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
 #include <stdlib.h>
 
 #include "api/metrics.h"
@@ -36,9 +37,18 @@ void stop_begin(struct coved *c)
     http_server_drain(c->http, DRAIN_MS, on_drained, c);
 }
 
+/* The spawner takes a client that hangs up for one that has gone: it kills who lingers, and starts
+ * another. So that is left to the end of the process, however long the rest takes: this has no
+ * owner. */
+static void stay_on_the_line(void)
+{
+    (void)!fcntl(SPAWN_CLIENT_FD, F_DUPFD_CLOEXEC, SPAWN_CLIENT_FD + 1);
+}
+
 /* The store answers what is under way while it is freed, so those who asked come after it. */
 void stop_release(struct coved *c)
 {
+    stay_on_the_line();
     for (size_t i = 0; i < COVED_SIGNALS; i++) {
         if (c->signals[i])
             loop_signal_free(c->signals[i]);

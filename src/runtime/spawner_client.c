@@ -316,6 +316,17 @@ void spawner_client_ask_with(struct spawner_client *c, struct spawn_message *m, 
         shutdown(c->fd, SHUT_RDWR);
 }
 
+void spawner_client_redirect(struct spawner_client *c, const void *ctx, spawner_reply_fn reply,
+                             void *other)
+{
+    for (struct request *r = c->requests; r; r = r->next) {
+        if (r->ctx == ctx) {
+            r->reply = reply;
+            r->ctx = other;
+        }
+    }
+}
+
 void spawner_client_explain(const struct spawner_client *c, const struct spawn_message *m,
                             struct error *err)
 {

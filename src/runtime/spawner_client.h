@@ -56,6 +56,11 @@ void spawner_client_ask(struct spawner_client *client, struct spawn_message *m,
 void spawner_client_ask_with(struct spawner_client *client, struct spawn_message *m, const int *fds,
                              size_t fd_count, spawner_reply_fn reply, void *ctx);
 
+/* Answers that `ctx` waits for come by `reply`, with `other`: to outlive who asked, without
+ * anything that would be left behind should no answer come. */
+void spawner_client_redirect(struct spawner_client *client, const void *ctx, spawner_reply_fn reply,
+                             void *other);
+
 /* In words, for a message with SPAWN_FAILED. */
 void spawner_client_explain(const struct spawner_client *client, const struct spawn_message *m,
                             struct error *err);

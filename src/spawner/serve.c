@@ -159,6 +159,12 @@ bool serve_ask_to_stop(struct serve *s)
     return true;
 }
 
+/* It was asked to end when it could not answer that yet, or was about to end already. */
+static bool died_as_asked(const siginfo_t *info)
+{
+    return info->si_code == CLD_KILLED && (info->si_status == SIGTERM || info->si_status == SIGINT);
+}
+
 enum serve_news serve_on_poll(struct serve *s)
 {
     siginfo_t info = {0};
@@ -172,7 +178,7 @@ enum serve_news serve_on_poll(struct serve *s)
         s->refused_ns = 0;
     else if (!s->refused_ns)
         s->refused_ns = clock_now_ns();
-    if (s->is_last || status == 0)
+    if (s->is_last || status == 0 || died_as_asked(&info))
         return SERVE_IS_OVER;
     return status == SPAWN_REFUSAL ? SERVE_HAS_REFUSED : SERVE_HAS_ENDED;
 }

@@ -1,8 +1,9 @@
 /* serve.h - the client that the spawner starts itself, and starts again when it dies
  *
  * Sandboxes outlive such a client. Its end is seen on its process, not on its socket: a copy of
- * that could be anywhere. Status 0 is a goodbye, and ends everything. With SPAWN_REFUSAL it says
- * that it cannot begin; that is believed unless a sandbox is kept for the next one. */
+ * that could be anywhere. Status 0 is a goodbye, and ends everything; so does its death of SIGTERM
+ * or SIGINT, which ask for that. With SPAWN_REFUSAL it says that it cannot begin; that is believed
+ * unless a sandbox is kept for the next one. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 

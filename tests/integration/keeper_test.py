@@ -208,6 +208,13 @@ def test_a_signal_goes_to_the_client_first(server, client, digest):
     assert not covetest.is_alive(client.facts["pid"])
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_client_that_dies_as_it_was_asked_to_has_no_successor(server, client, digest, number):
+    client.keep(client.create(digest).sandbox, 0)
+    os.kill(client.facts["pid"], number)
+    server.ends()
+
+
 def test_a_second_signal_does_not_wait_for_it(server, client, digest):
     client.create(digest)
     os.kill(client.facts["pid"], signal.SIGSTOP)

@@ -49,11 +49,15 @@ class Inside:
     """The processes of one session, seen from the host."""
 
     def __init__(self, server, session):
-        mark = f"here-{session}"
-        execute(server, session, f"open('{mark}', 'w').close()")
-        self.kernel = next(pid for pid in crashers.server_pids(server.group)
-                           if covetest.name_of(pid) != "cove-init" and pathlib.Path(f"/proc/{pid}/cwd/{mark}").exists())
+        self.group, self.mark, self.kernel = server.group, f"here-{session}", None
+        execute(server, session, f"open('{self.mark}', 'w').close()")
+        self.kernel = self.find_kernel()
         self.init = int(re.search(r"^PPid:\s+(\d+)$", covetest.read_text(f"/proc/{self.kernel}/status"), re.M)[1])
+
+    def find_kernel(self):
+        """Another than before; None: there is none yet."""
+        return next((pid for pid in crashers.server_pids(self.group) if pid != self.kernel and
+                     covetest.name_of(pid) != "cove-init" and pathlib.Path(f"/proc/{pid}/cwd/{self.mark}").exists()), None)
 
     def file(self, name):
         return pathlib.Path(f"/proc/{self.kernel}/cwd/{name}")
@@ -84,11 +88,11 @@ def locked(home):
         other.execute("ROLLBACK")
 
 
-def ask_quietly(server, path):
+def ask_quietly(server, path, method="GET"):
     """Whatever becomes of the answer."""
     def ask():
         with contextlib.suppress(*BROKEN):
-            server.get(path)
+            server.request(method, path)
     thread = threading.Thread(target=ask)
     thread.start()
     return thread
@@ -127,6 +131,27 @@ def test_what_has_begun_before_that_was_written_goes_on(home):
     server.wait_ready(count)
     assert read(server, queued)["state"] == "running"
     check_ran_once(home, inside, queued)
+
+
+def test_what_a_reset_has_ended_is_not_begun_again(home):
+    """Its end cannot be written, and the next interpreter has never heard of it."""
+    server, session = home.server, create(home.server)["id"]
+    inside = Inside(server, session)
+    with stopped(inside.kernel):  # what has waited is written down with its code
+        question = ask_quietly(server, f"{SESSIONS}/{session}/variables")
+        wait_for(lambda: server.get(f"{SESSIONS}/{session}").json["state"] == "busy", "a question under way")
+        queued = execute(server, session, CODE, "async", queue=True)["id"]
+    question.join()
+    wait_for(lambda: inside.text("ran"), "the beginning")
+    with locked(home):
+        reset = ask_quietly(server, f"{SESSIONS}/{session}/reset", "POST")
+        inside.kernel = wait_for(inside.find_kernel, "another interpreter")
+        count = kill_coved(home)
+    reset.join()
+    server.wait_ready(count)
+    doc = ended(server, queued)
+    assert (doc["state"], doc["stdout"]) == ("lost", "before\n"), doc
+    assert execute(server, session, "print(open('ran').read())", queue=True)["stdout"] == "x\n"
 
 
 def test_what_was_told_and_had_not_begun_begins(home):

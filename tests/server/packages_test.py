@@ -18,7 +18,7 @@ import contract
 import covetest
 import packages_index
 from covetest import PATIENCE, wait_for
-from mcp_client import Modern
+from mcp_client import Modern, modern
 from node import skip_without_npm
 from packages_index import source, wheel
 from server import Server, free_port
@@ -261,6 +261,49 @@ def test_a_model_hears_that_packages_are_chosen_at_the_beginning(server, index):
     assert "[stdout]\n1\n" in client.text("run_code", {"session_id": "without", "code": "print(ran)"})
     for name in ("with", "without"):
         client.text("close_session", {"session_id": name})
+
+
+def test_a_model_hears_so_too_when_the_session_is_being_made(server, index):
+    """Of two first calls one makes the session; the other has waited for it, and is told what it lacks."""
+    index.add(wheel("early_one"))
+    client = Modern(server)
+
+    def wish(code, *requirements):
+        return {"session_id": "both", "code": code, "requirements": list(requirements)}
+
+    def begin(arguments):
+        """The events of a call, the first of which says that it is under way."""
+        body, headers = modern("tools/call", {"name": "run_code", "arguments": arguments}, meta={"progressToken": "p"})
+        events = server.events("POST", "/mcp", body, headers=headers, timeout=LONG)
+        assert next(events)[2]["method"] == "notifications/progress"
+        return events
+
+    def end(events):
+        return [data for _, _, data in events][-1]["result"]
+
+    index.hold.clear()
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        first = pool.submit(client.text, "run_code", wish("import early_one; ran = early_one.VERSION", "early-one"))
+        try:
+            wait_for(lambda: index.count("/files/early_one"), "the download", LONG)
+            same, other = begin(wish("print(ran)", "Early.One")), begin(wish("ran = 2", "other-one"))
+        finally:
+            index.hold.set()
+        refused, served = end(other), end(same)
+        assert "completed" in first.result()
+    assert refused["isError"] and "other-one" in refused["content"][0]["text"] and "session_id" in refused["content"][0]["text"], refused
+    assert "[stdout]\n1.0\n" in served["content"][0]["text"], served
+    assert "[stdout]\n1.0\n" in client.text("run_code", {"session_id": "both", "code": "print(ran)"})
+    client.text("close_session", {"session_id": "both"})
+
+
+def test_a_model_hears_that_a_language_has_no_packages(server):
+    client = Modern(server)
+    client.text("run_code", {"session_id": "shell", "language": "bash", "code": "ran=1"})
+    refused = client.call("run_code", {"session_id": "shell", "code": "ran=2", "requirements": ["some-one"]})
+    assert refused["isError"] and "bash has no packages" in refused["content"][0]["text"], refused
+    assert "[stdout]\n1\n" in client.text("run_code", {"session_id": "shell", "code": "echo $ran"})
+    client.text("close_session", {"session_id": "shell"})
 
 
 def test_documents_tell_the_packages_in_one_form(server, index):

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """`cove serve` and coved: how a server starts, what it gives up, how it stops, what survives."""
+import contextlib
+import ctypes
 import json
 import os
 import pathlib
 import re
 import signal
 import socket
+import sqlite3
 import stat
 import subprocess
 import threading
@@ -338,6 +341,97 @@ def test_one_that_takes_too_long_is_cut_off(server):
     waiter.join(PATIENCE)
     assert len(failures) == 1
     server.nothing_is_left()
+
+
+def begin_to_end(server, number):
+    """As an operator does, or his terminal: the spawner leaves its key to coved. Until it has seen to all requests."""
+    coved = server.coved
+    os.kill(coved if number == signal.SIGINT else server.process.pid, number)
+    wait_for(lambda: not is_caught(coved, signal.SIGHUP), "the way out")
+    return coved
+
+
+def is_caught(pid, number):
+    caught = re.search(r"^SigCgt:\s+(\w+)$", covetest.read_text(f"/proc/{pid}/status"), re.M)
+    return bool(caught and int(caught[1], 16) >> (number - 1) & 1)
+
+
+def check_ended(server, coved):
+    """With all that was told, and without another coved."""
+    assert server.process.wait(PATIENCE) == 0, server.say()
+    assert not covetest.is_alive(coved)
+    assert len(server.addresses()) == 1 and [line["epoch"] for line in server.log if line["message"] == "serving"] == [1]
+    server.nothing_is_left()
+
+
+@contextlib.contextmanager
+def locked(server):
+    """Another program writes: the last write of this one has to wait."""
+    with contextlib.closing(sqlite3.connect(server.data_dir / "server/cove.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_last_write_that_takes_long_is_waited_for(server, number):
+    session = server.post("/api/v1/sessions", {"language": "python"}).json["id"]
+    with locked(server):
+        ran = server.post(f"/api/v1/sessions/{session}/execute", {"code": "1", "mode": "sync"}).json["id"]
+        coved, began = begin_to_end(server, number), time.monotonic()
+        wait_for(lambda: time.monotonic() - began > 2 or server.find_coved() != coved, "more than who hangs up has")
+        assert server.find_coved() == coved
+    check_ended(server, coved)
+    with Server(data_dir=server.data_dir, group=server.group) as second:
+        assert second.get(f"/api/v1/executions/{ran}").json["state"] == "completed"
+
+
+def test_whoever_asks_twice_is_not_served_by_another(server):
+    """The second one comes when the first is being answered, by a process that hears no more."""
+    session = server.post("/api/v1/sessions", {"language": "python"}).json["id"]
+    with locked(server):
+        ran = server.post(f"/api/v1/sessions/{session}/execute", {"code": "1", "mode": "sync"}).json["id"]
+        coved = begin_to_end(server, signal.SIGINT)
+        os.kill(coved, signal.SIGINT)
+        wait_for(lambda: server.process.poll() is not None or server.find_coved() not in (None, coved), "an end, or another")
+    check_ended(server, coved)
+    with Server(data_dir=server.data_dir, group=server.group) as second:
+        assert second.get(f"/api/v1/executions/{ran}").json["state"] == "completed"
+
+
+PTRACE_CONT, PTRACE_SEIZE, PTRACE_O_TRACEEXIT, PTRACE_EVENT_EXIT = 7, 0x4206, 0x40, 6
+WAIT_ALL = 0x40000000  # also for who is not our child
+
+
+def run_to_its_last_moment(pid, number):
+    """Sends it that signal, and lets it go as far as its exit, with all that it has open. The answer lets it go on."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+    assert libc.ptrace(PTRACE_SEIZE, pid, None, PTRACE_O_TRACEEXIT) == 0, os.strerror(ctypes.get_errno())
+    os.kill(pid, number)
+
+    def go_on():
+        libc.ptrace(PTRACE_CONT, pid, None, None)
+        os.waitpid(pid, WAIT_ALL)  # its parent hears of it after us
+
+    while True:
+        _, status = os.waitpid(pid, WAIT_ALL)
+        assert os.WIFSTOPPED(status), status
+        if status >> 8 == signal.SIGTRAP | PTRACE_EVENT_EXIT << 8:
+            return go_on
+        libc.ptrace(PTRACE_CONT, pid, None, None if status >> 16 else os.WSTOPSIG(status))
+
+
+@needs_root
+def test_it_does_not_hang_up_before_its_end(server):
+    """Who does is killed when it lingers, and replaced: on a machine that has no time for it, when all was written."""
+    coved = server.coved
+    link = os.readlink(f"/proc/{coved}/fd/3")
+    go_on = run_to_its_last_moment(coved, signal.SIGINT)
+    files = [os.readlink(path) for path in pathlib.Path(f"/proc/{coved}/fd").iterdir()]
+    go_on()
+    assert link in files
+    check_ended(server, coved)
 
 
 def test_nothing_is_left_after_the_end(server):

@@ -139,6 +139,17 @@ void spawner_client_ask_with(struct spawner_client *c, struct spawn_message *m, 
     spawner_client_ask(c, m, reply, ctx);
 }
 
+void spawner_client_redirect(struct spawner_client *c, const void *ctx, spawner_reply_fn reply,
+                             void *other)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        if (c->asks[i].ctx == ctx) {
+            c->asks[i].reply = reply;
+            c->asks[i].ctx = other;
+        }
+    }
+}
+
 void spawner_client_explain(const struct spawner_client *c, const struct spawn_message *m,
                             struct error *err)
 {

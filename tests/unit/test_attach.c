@@ -13,14 +13,10 @@
 
 #define KNOWN 7 /* the last request that was written down */
 
-static void begin_attach_at(struct world *w, uint32_t last, bool has_execution,
+static void begin_attach_to(struct world *w, struct session_record record,
                             struct capacity *capacity)
 {
     struct error err;
-    struct session_record record = {.id = "ses_other",
-                                    .sandbox = WORLD_SANDBOX,
-                                    .generation = last,
-                                    .has_execution = has_execution};
     world_init(w);
     w->template.capacity = capacity;
     struct world_request *r = &w->requests[w->request_count++];
@@ -28,13 +24,24 @@ static void begin_attach_at(struct world *w, uint32_t last, bool has_execution,
     r->cell = (struct cell_request){.stdin_fd = -1, .timeout_ms = 1000, .output_bytes = 1000};
     const struct session_resumption resumption = {
         .request = &r->cell, .events = &world_streamed_events, .ctx = r};
-    record.execution.generation = KNOWN;
     record.execution.start_ns = clock_now_ns();
     record.execution.told_results = 1;
     assert_int_equal(session_attach(&w->session, w->loop, &w->spawner, &w->template, &record,
                                     &resumption, &world_session_events, w, &err),
                      0);
     world_assert_state(w, SESSION_CREATING);
+}
+
+static void begin_attach_at(struct world *w, uint32_t last, bool has_execution,
+                            struct capacity *capacity)
+{
+    begin_attach_to(w,
+                    (struct session_record){.id = "ses_other",
+                                            .sandbox = WORLD_SANDBOX,
+                                            .generation = last,
+                                            .has_execution = has_execution,
+                                            .execution = {.generation = KNOWN}},
+                    capacity);
 }
 
 static void begin_attach(struct world *w, bool has_execution)
@@ -175,6 +182,31 @@ static void test_attach_ended(void **state)
     }
 }
 
+/* It ran in an interpreter before this one, which has heard of nothing yet, or of a question. */
+static void test_attach_replaced(void **state)
+{
+    (void)state;
+    for (uint32_t heard = 0; heard <= KNOWN + 1; heard += KNOWN + 1) {
+        struct world w;
+        begin_attach_to(&w,
+                        (struct session_record){
+                            .sandbox = WORLD_SANDBOX, .generation = 7, .has_execution = true},
+                        NULL);
+        give_back(&w, true, true);
+        world_init_says(&w, GUEST_TOLD, 1, 0, 0);
+        world_say(&w, KERNEL_SYNCED, 0, heard, "", 0);
+        const struct world_ended *e = world_last_ended(&w, 1);
+        assert_int_equal(e->state, EXECUTION_LOST);
+        assert_false(e->is_unbegun);
+        assert_string_equal(e->out, "before ");
+        world_assert_state(&w, SESSION_READY);
+        uint32_t generation = world_execute(&w);
+        world_say_done(&w, generation, 0);
+        assert_int_equal(world_last_ended(&w, 2)->state, EXECUTION_COMPLETED);
+        world_close(&w);
+    }
+}
+
 static void test_attach_cancelled(void **state)
 {
     (void)state;
@@ -267,6 +299,22 @@ static void test_attach_closed(void **state)
     assert_int_equal(world_last_ended(&w, 1)->state, EXECUTION_LOST);
     assert_true(world_is_asked(&w, SPAWN_DESTROY));
     world_close(&w);
+}
+
+/* As when the server ends: it may be answered or not, and the sanitizer sees what is left. */
+static void test_attach_freed(void **state)
+{
+    (void)state;
+    for (int is_answered = 0; is_answered < 2; is_answered++) {
+        struct world w;
+        struct spawn_message m = {.verb = SPAWN_TAKE, .sandbox = WORLD_SANDBOX};
+        begin_attach(&w, true);
+        session_free(take_ptr(&w.session));
+        if (is_answered)
+            world_reply_with(&w, SPAWN_TAKE, &m, -1);
+        assert_int_equal(w.ended_count, 0);
+        world_release(&w);
+    }
 }
 
 /* It counts like one of our own, and is taken even where there is no room for another. */
@@ -365,6 +413,61 @@ static void test_keep(void **state)
     world_close(&w);
 }
 
+/* The note of the last KEEP, which is answered. */
+static struct cell_record read_note(struct world *w, bool *has_note)
+{
+    struct cell_record note;
+    const struct spawn_message *m = &w->spawner.asks[w->spawner.count - 1].m;
+    assert_int_equal(m->verb, SPAWN_KEEP);
+    *has_note = m->keep.has_note;
+    memcpy(&note, m->keep.note, sizeof(note));
+    while (world_is_asked(w, SPAWN_KEEP))
+        world_reply(w, SPAWN_KEEP, (struct spawn_stats){0});
+    return note;
+}
+
+/* Before the next interpreter starts, the spawner hears that the execution was of another: for as
+ * long as its end is not known for good. */
+static void test_keep_replaced(void **state)
+{
+    (void)state;
+    for (int is_settled = 0; is_settled < 2; is_settled++) {
+        struct world w;
+        bool has_note;
+        uint8_t label[SPAWN_LABEL_BYTES] = {1, 2, 3};
+        world_open(&w);
+        session_keep(w.session, label);
+        uint32_t generation = world_execute(&w);
+        w.requests[0].cell.is_held = true;
+        world_advance(&w, 2);
+        struct cell_record before = read_note(&w, &has_note);
+        assert_true(has_note && before.generation == generation);
+        world_reset(&w);
+        world_expect_init(&w, GUEST_KILL, 0);
+        world_init_says(&w, GUEST_EXITED, 0, 0, SIGKILL);
+        world_reply(&w, SPAWN_STATS, (struct spawn_stats){0});
+        assert_int_equal(world_last_ended(&w, 1)->state, EXECUTION_CANCELLED);
+        world_expect_start(&w);
+        struct cell_record after = read_note(&w, &has_note);
+        assert_true(has_note);
+        assert_string_equal(after.id, before.id);
+        assert_int_equal(after.generation, 0);
+        world_become_ready(&w);
+        if (is_settled) {
+            session_settle(w.session);
+            read_note(&w, &has_note);
+            assert_false(has_note);
+        }
+        world_reset(&w);
+        world_init_says(&w, GUEST_EXITED, 0, 0, SIGKILL);
+        world_expect_start(&w);
+        read_note(&w, &has_note);
+        assert_int_equal(has_note, !is_settled);
+        world_become_ready(&w);
+        world_close(&w);
+    }
+}
+
 int main(void)
 {
     struct check check = {.count = 0};
@@ -374,14 +477,17 @@ int main(void)
     check_one(&check, "one that never arrived is lost", test_attach_not_begun);
     check_one(&check, "and that is cancelled before anybody knows", test_attach_cancelled);
     check_one(&check, "one that had ended is lost, and not begun again", test_attach_ended);
+    check_one(&check, "so is one whose interpreter was replaced", test_attach_replaced);
     check_one(&check, "its time limit counts on", test_attach_late);
     check_one(&check, "a death that the host before was told is told again", test_attach_dead);
     check_one(&check, "a kernel that nobody can speak to is killed", test_attach_without_channel);
     check_one(&check, "a sandbox that is no more", test_attach_refused);
     check_one(&check, "a close before the spawner's answer", test_attach_closed);
+    check_one(&check, "one that is freed before the spawner's answer", test_attach_freed);
     check_one(&check, "it has a seat, like one of our own", test_attach_seat);
     check_one(&check, "a reset before init has told", test_attach_reset);
     check_one(&check, "a reset does not wait for an end that was told", test_attach_reset_busy);
     check_one(&check, "what the next host needs is kept", test_keep);
+    check_one(&check, "and that an interpreter was replaced", test_keep_replaced);
     return check_run(&check, "attach");
 }

@@ -311,6 +311,24 @@ static void test_close(void **state)
     catalog_free(c);
 }
 
+/* Its pool is still closing when the server ends; the sanitizer sees what is left. */
+static void test_removed_at_the_end(void **state)
+{
+    (void)state;
+    struct catalog *c = open_catalog();
+    struct error err;
+    const struct resource_spec more = {.memory_bytes = 512 * MIB};
+    must_put(c, "tpl_1", "{\"name\": \"a\", \"language\": \"python\"}");
+    struct catalog_kind *k = catalog_find(c, "a", &err);
+    struct catalog_kind *held = take(k, NULL), *other = take(k, &more);
+    catalog_remove(c, "tpl_1");
+    catalog_let_go(held);
+    catalog_let_go(other);
+    assert_int_equal(pool_count(), 1);
+    catalog_free(c);
+    assert_int_equal(pool_count(), 0);
+}
+
 static void test_full(void **state)
 {
     (void)state;
@@ -494,6 +512,8 @@ int main(void)
     check_one(&check, "sessions of a template, and with other limits", test_take);
     check_one(&check, "a template that is replaced goes on for its sessions", test_replace);
     check_one(&check, "a close waits for every pool", test_close);
+    check_one(&check, "one that was removed right before goes with the catalog",
+              test_removed_at_the_end);
     check_one(&check, "pools are filled when it starts", test_start);
     check_one(&check, "no room leaves nothing", test_full);
     check_one(&check, "sessions with forks wait for the warm interpreter", test_forks);

@@ -261,6 +261,26 @@ static void test_unheard(void **state)
     }
 }
 
+/* Somebody else hears the answers that one waits for, and no others. */
+static void test_redirected(void **state)
+{
+    (void)state;
+    struct world w;
+    struct spawn_message m = {.verb = SPAWN_PING};
+    int gone;
+    world_open(&w, "reverse");
+    run_until(&w, 1);
+    spawner_client_ask(w.client, &m, on_reply, &gone);
+    spawner_client_ask(w.client, &m, NULL, NULL);
+    ask(&w, SPAWN_PING);
+    spawner_client_redirect(w.client, &gone, on_reply, &w);
+    run_until(&w, 3);
+    assert_int_equal(w.answers, 3);
+    assert_int_equal(w.got[1].serial, 4);
+    assert_int_equal(w.got[2].serial, 2);
+    world_close(&w);
+}
+
 /* With a sandbox left, the free waits for the spawner to remove it. */
 static void test_waits(void **state)
 {
@@ -402,6 +422,7 @@ int main(int argc, char **argv)
     struct check check = {.count = 0};
     check_one(&check, "requests are answered, a new sandbox brings its fd", test_good);
     check_one(&check, "an answer that nobody waits for is dropped", test_unheard);
+    check_one(&check, "an answer goes to whom it was redirected to", test_redirected);
     check_one(&check, "with a sandbox left the end is waited for", test_waits);
     check_one(&check, "answers find their requests in any order", test_reverse);
     check_one(&check, "a spawner that goes away answers every request", test_gone);

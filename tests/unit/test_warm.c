@@ -98,11 +98,15 @@ static void test_freed_before_refusal(void **state)
 static void test_freed_with_spawner(void **state)
 {
     (void)state;
-    struct world w;
-    open_world(&w);
-    warm_free(w.warm);
-    w.spawner.count = 0;
-    close_world(&w);
+    for (int is_stopped = 0; is_stopped < 2; is_stopped++) { /* its template has gone just before */
+        struct world w;
+        open_world(&w);
+        if (is_stopped)
+            warm_stop(w.warm);
+        warm_free(w.warm);
+        w.spawner.count = 0;
+        close_world(&w);
+    }
 }
 
 int main(void)

@@ -6,6 +6,7 @@
 
 #include "api/mcp/toolbox.h"
 
+/* Borrowed until `fn` has come. */
 struct room_wish {
     const char *session;
     const char *language;                     /* of a new one; NULL: python */
