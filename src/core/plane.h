@@ -171,8 +171,8 @@ void plane_cancel(struct plane *plane, const struct plane_caller *who, const cha
 struct journal *plane_listen(struct plane *plane, const struct plane_caller *who, const char *id,
                              uint64_t *first);
 
-/* The end of what it printed so far, when that was wanted (code_wish.is_watched): borrowed until the
- * loop goes on. NULL: nothing, or it does not run here. */
+/* The end of what it printed so far, when that was wanted (code_wish.is_watched): borrowed until
+ * the loop goes on. NULL: nothing, or it does not run here. */
 const struct tail *plane_last_output(struct plane *plane, const struct plane_caller *who,
                                      const char *id);
 
