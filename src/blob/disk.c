@@ -245,6 +245,15 @@ static int open_folder(int parent_fd, const char *name, int *out, struct error *
     return *out < 0 ? error_sys(err, "open the folder of blobs '%s'", name) : 0;
 }
 
+/* What is put later is found by way of these names. */
+static int sync_names(int root_fd, struct error *err)
+{
+    scoped_fd int parent_fd = openat(root_fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (parent_fd < 0 || fsync(parent_fd) < 0 || fsync(root_fd) < 0)
+        return error_sys(err, "sync the folder of blobs");
+    return 0;
+}
+
 /* What a process that was killed has not finished. */
 static int empty_folder(int dir_fd, struct error *err)
 {
@@ -270,7 +279,8 @@ int disk_open(struct blob **out, struct loop *loop, const struct disk_order *ord
     scoped_fd int root_fd = -1, objects_fd = -1, tmp_fd = -1;
     if (open_folder(AT_FDCWD, order->dir, &root_fd, err) < 0 ||
         open_folder(root_fd, "objects", &objects_fd, err) < 0 ||
-        open_folder(root_fd, "tmp", &tmp_fd, err) < 0 || empty_folder(tmp_fd, err) < 0)
+        open_folder(root_fd, "tmp", &tmp_fd, err) < 0 || empty_folder(tmp_fd, err) < 0 ||
+        (order->is_full_sync && sync_names(root_fd, err) < 0))
         return -1;
     struct disk *disk = xcalloc(1, sizeof(*disk));
     *disk = (struct disk){.blob = {.ops = &disk_ops},

@@ -74,39 +74,34 @@ static int check_size(struct disk_put *p)
     return error_word(&p->op.err, "size_mismatch");
 }
 
-/* A power cut must not leave a name without its folder. */
-static int sync_folder(const struct disk *disk, const char *path)
-{
-    if (!disk->is_full_sync)
-        return 0;
-    if (!*path)
-        return fsync(disk->objects_fd);
-    scoped_fd int fd = disk_open_at(disk->objects_fd, path, O_RDONLY | O_DIRECTORY);
-    return fd < 0 ? -1 : fsync(fd);
-}
-
 static int make_folders(struct disk_put *p)
 {
     char path[DISK_PATH_BYTES];
-    char parent[DISK_PATH_BYTES] = "";
     memcpy(path, p->op.path, sizeof(path));
     for (char *slash = path; (slash = strchr(slash, '/')); *slash++ = '/') {
         *slash = '\0';
-        int status = mkdirat(p->op.disk->objects_fd, path, 0700);
-        if ((status < 0 && errno != EEXIST) || (status == 0 && sync_folder(p->op.disk, parent) < 0))
+        if (mkdirat(p->op.disk->objects_fd, path, 0700) < 0 && errno != EEXIST)
             return -1;
-        memcpy(parent, path, sizeof(parent));
     }
     return 0;
 }
 
-static int sync_parent(struct disk_put *p)
+/* A power cut must not leave a name without its folder: all of them up to the top, also those that
+ * were there already, for who made one may not have come to this yet. */
+static int sync_folders(struct disk_put *p)
 {
+    const struct disk *disk = p->op.disk;
     char path[DISK_PATH_BYTES];
+    if (!disk->is_full_sync)
+        return 0;
     memcpy(path, p->op.path, sizeof(path));
-    char *slash = strrchr(path, '/');
-    *(slash ? slash : path) = '\0';
-    return sync_folder(p->op.disk, path);
+    for (char *slash; (slash = strrchr(path, '/'));) {
+        *slash = '\0';
+        scoped_fd int fd = disk_open_at(disk->objects_fd, path, O_RDONLY | O_DIRECTORY);
+        if (fd < 0 || fsync(fd) < 0)
+            return -1;
+    }
+    return fsync(disk->objects_fd);
 }
 
 static int move(struct disk_put *p)
@@ -115,7 +110,7 @@ static int move(struct disk_put *p)
     for (int i = 0; i < MOVE_TRIES; i++) {
         if (renameat(disk->tmp_fd, p->temp, disk->objects_fd, p->op.path) == 0) {
             p->temp[0] = '\0';
-            return sync_parent(p);
+            return sync_folders(p);
         }
         if (errno != ENOENT)
             return -1;

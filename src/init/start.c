@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -15,10 +16,11 @@
 #include "init/shim.h"
 #include "wire/kernel.h"
 
-/* A killer that looks for memory shall find the program before it finds init. */
-static void offer_to_oom_killer(void)
+void init_offer_to_oom_killer(pid_t pid)
 {
-    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    char path[48];
+    snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", (int)pid);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd >= 0) {
         (void)!write(fd, "500", 3);
         close(fd);
@@ -42,7 +44,6 @@ void init_settle_child(void)
     for (int sig = 1; sig < NSIG; sig++)
         signal(sig, SIG_DFL); /* what the spawner ignores came along */
     sigprocmask(SIG_SETMASK, &none, NULL);
-    offer_to_oom_killer();
 }
 
 static NORETURN void run_program(const struct program *p, const int *fds, size_t fd_count,
@@ -70,6 +71,8 @@ static pid_t start(const struct program *p, const int *fds, size_t fd_count)
     if (pid > 0 && read(fail[0], &error, sizeof(error)) == sizeof(error))
         waitpid(pid, NULL, 0);
     close(fail[0]);
+    if (!error)
+        init_offer_to_oom_killer(pid);
     errno = error;
     return error ? -1 : pid;
 }
