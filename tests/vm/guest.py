@@ -240,6 +240,15 @@ print(os.getuid(), os.getpid(), *(fields[n].strip() for n in ("NoNewPrivs", "Sec
 """
 
 
+def offered(score, then):
+    """For preexec_fn: the first to be killed when memory is short, then `then`."""
+    def offer():
+        pathlib.Path("/proc/self/oom_score_adj").write_text(str(score))
+        if then:
+            then()
+    return offer
+
+
 def check_warm(check):
     run_dir = tempfile.mkdtemp(prefix="run-", dir="/tmp")
     if check.who != machines.ROOT:
@@ -248,8 +257,8 @@ def check_warm(check):
     done = subprocess.run(
         ["python3", "-B", f"{TESTS}/warm_client.py", "/payload/bin/cove-spawner", "/payload/images/python/kernel.py", WARM_CODE,
          "--store", "/var/lib/cove/images", "--run-dir", run_dir, *check.options],
-        env=environment(check.who), preexec_fn=become(check.who), stdin=subprocess.DEVNULL, capture_output=True,
-        text=True, timeout=4 * SLOWNESS_S)
+        env=environment(check.who), preexec_fn=offered(check.oom_score, become(check.who)), stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=4 * SLOWNESS_S)
     result = parse(done, "warm_client")
     if check.failure:
         expect(check.failure in (result["failure"] or ""), f"ended as {result}; {done.stderr[-500:]!r}")
@@ -288,7 +297,8 @@ KINDS = {
     machines.Run: (check_run, lambda c: " ".join(
         [c.title, *(o for o in c.options if o == "--allow-degraded")])),
     machines.Refused: (check_refused, lambda c: " ".join(["run is refused", *c.options])),
-    machines.Warm: (check_warm, lambda c: f"no zygote: {c.failure}" if c.failure else "a zygote makes sandboxes"),
+    machines.Warm: (check_warm, lambda c: f"no zygote: {c.failure}" if c.failure else "a zygote makes sandboxes"
+                    + (" that the kernel is to kill first" if c.oom_score else "")),
     machines.Killed: (check_killed, lambda c: "nothing is left when cove is killed"),
 }
 

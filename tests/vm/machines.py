@@ -69,6 +69,7 @@ class Warm:
     who: str
     failure: str | None = None  # a part of it
     options: tuple[str, ...] = ()
+    oom_score: int = 0  # oom_score_adj that the spawner is born with, and cannot lower
 
 
 @dataclasses.dataclass(frozen=True)
@@ -288,6 +289,7 @@ MACHINES = (
     )),
     Machine("zygote", checks=(
         Warm(ROOT),
+        Warm(ROOT, oom_score=800),
         Warm(USER),
         Warm(DELEGATED),
     )),
