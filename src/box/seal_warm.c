@@ -106,8 +106,8 @@ static void restore_rseq(void)
         area->cpu_id = (uint32_t)RSEQ_CPU_ID_REGISTRATION_FAILED;
 }
 
-/* A killer that looks for memory shall find the kernel before it finds init. EACCES: whoever started
- * the spawner has put all of this higher on its list, as Kubernetes does. */
+/* A killer that looks for memory shall find the kernel before it finds init. EACCES: whoever
+ * started the spawner has put all of this higher on its list, as Kubernetes does. */
 static int offer_to_oom_killer(void)
 {
     return write_own("/proc/self/oom_score_adj", "500", 3) < 0 && errno != EACCES ? -1 : 0;
