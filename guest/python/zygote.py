@@ -4,6 +4,7 @@
 Runs in the image's own python, any version from 3.7 on, as root of a user namespace that has no power over the host. It
 gets its files as descriptors (src/wire/zygote.h). The configuration is JSON: {"env": {name: value}, "preload": [module]}.
 """
+import functools
 import gc
 import importlib.machinery
 import importlib.util
@@ -21,31 +22,22 @@ NEEDLESS = {("threading", "_after_fork"), ("random", "Random.seed"), ("logging",
 
 
 class Hooks:
-    """What modules want done around a fork: kept until there is a copy, whose own forks it is for."""
+    """What modules want done around a fork. It is for the forks of a copy: the zygote's own copies are made without, but for
+    those hooks that are nobody's we know. They may have to do with random numbers."""
 
     def __init__(self):
         self.register = os.register_at_fork
-        self.kept, self.needed = [], []
-        self.is_copy = False
+        self.needed = []
         os.register_at_fork = self.keep
 
     def keep(self, **hook):
-        if self.is_copy:
-            self.register(**hook)
-            return
-        self.kept.append(hook)
+        self.register(**hook)
         after = hook.get("after_in_child")
         if after and (getattr(after, "__module__", None), getattr(after, "__qualname__", None)) not in NEEDLESS:
             self.needed.append(after)
 
     def release(self):
-        """In the copy. Those that are nobody's we know are called: they may have to do with random numbers."""
-        self.is_copy = True
         os.register_at_fork = self.register
-        for hook in self.kept:
-            self.register(**hook)
-        for after in self.needed:
-            after()
 
 
 def load_extension():
@@ -74,8 +66,8 @@ def count_threads():
     return len(os.listdir("/proc/self/task"))
 
 
-def prepare():
-    """Everything that may fail, in words that tell the operator what to change."""
+def load_all():
+    """Everything that may fail for the operator's reasons, in words that tell him what to change."""
     config = json.loads(take_file(CONFIG_FD))
     os.environ.clear()
     os.environ.update(config.get("env", {}))
@@ -86,11 +78,20 @@ def prepare():
     kernel = load_kernel(take_file(KERNEL_FD))
     if hasattr(kernel, "rehearse"):
         kernel.rehearse()
-    made = kernel.prepare() if hasattr(kernel, "prepare") else None
     # A thread would not be there in the copies, but the locks that it holds would.
     if count_threads() != 1:
         raise RuntimeError("an imported module has started a thread")
-    return (lambda *fork: kernel.serve(CHANNEL_FD, made, *fork)) if made else (lambda *fork: kernel.serve(CHANNEL_FD))
+    return kernel
+
+
+def make_quick(kernel, extension):
+    """Hands a kernel that is Cove's own to the extension, which serves in each copy then. Another one serves itself."""
+    made = kernel.prepare() if hasattr(kernel, "prepare") else None
+    if getattr(made, "QUICK", None) != extension.QUICK:
+        return
+    made.refresh = lambda: Refresher(extension).run()  # of what was imported since then, too
+    made.attach(CHANNEL_FD)  # which is the zygote's own socket here, and the channel in a copy
+    extension.prepare(made)
 
 
 LARGE_PAGE = 2 << 20
@@ -124,31 +125,37 @@ def find_numpy_state():
 
 
 class Refresher:
-    """Changes what a copy must not have in common with its siblings."""
+    """Changes what a copy must not have in common with its siblings. Functions of C where that is possible: what they touch is
+    little."""
 
-    def __init__(self, extension):
+    def __init__(self, extension, *calls):
         modules = sys.modules
-        self.randomise, self.numpy_state = extension.randomise, find_numpy_state()
-        self.numpy = None if self.numpy_state else modules.get("numpy.random")
-        self.random = modules["random"]._inst if "random" in modules else None
-        self.ssl, self.uuid = modules.get("_ssl"), modules.get("uuid")
-        self.main_thread = modules["threading"].main_thread() if "threading" in modules else None
-        self.run()  # what this makes at its first use, too
+        self.calls = list(calls)
+        if "random" in modules:
+            self.add_random(modules["random"]._inst)
+        if "numpy.random" in modules:
+            self.add_numpy(extension, modules["numpy.random"])
+        if "_ssl" in modules:  # OpenSSL looks at the pid alone, and that may be the same
+            self.calls.append(lambda: modules["_ssl"].RAND_add(os.urandom(32), 32.0))
+        if "uuid" in modules:
+            self.reset(modules["uuid"], "_node", "_last_timestamp")
+        if "threading" in modules and hasattr(modules["threading"].main_thread(), "_set_native_id"):
+            self.calls.append(modules["threading"].main_thread()._set_native_id)
+
+    def reset(self, holder, *names):
+        self.calls += [functools.partial(setattr, holder, name, None) for name in names]
+
+    def add_random(self, generator):
+        self.calls.append(super(type(generator), generator).seed)  # of its C type: no code of the module's is touched
+        self.reset(generator, "gauss_next")
+
+    def add_numpy(self, extension, random):
+        state = find_numpy_state()
+        self.calls.append(functools.partial(extension.randomise, state, 4 * MT19937_WORDS) if state else random.seed)
 
     def run(self):
-        if self.random is not None:
-            super(type(self.random), self.random).seed()  # of its C type: no code of the module's is touched
-            self.random.gauss_next = None
-        if self.numpy_state is not None:
-            self.randomise(self.numpy_state, 4 * MT19937_WORDS)
-        elif self.numpy is not None:
-            self.numpy.seed()
-        if self.ssl is not None:  # OpenSSL looks at the pid alone, and that may be the same
-            self.ssl.RAND_add(os.urandom(32), 32.0)
-        if self.uuid is not None:
-            self.uuid._node = self.uuid._last_timestamp = None
-        if hasattr(self.main_thread, "_set_native_id"):
-            self.main_thread._set_native_id()
+        for call in self.calls:
+            call()
 
 
 def main():
@@ -157,27 +164,23 @@ def main():
     os.close(MODULE_FD)
     os.close(PROGRAM_FD)
     try:
-        serve = prepare()
+        kernel = load_all()
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        hooks.release()
+        make_quick(kernel, extension)
+        refresher = Refresher(extension, *hooks.needed)
+        refresher.run()  # what this makes at its first use, too
     except BaseException as error:
         sys.excepthook(*sys.exc_info())  # before the spawner hears of it, and ends us
         extension.report(False, f"zygote: {type(error).__name__}: {error}"[:90])
         os._exit(1)
-    refresher = Refresher(extension)
     sys.modules["__main__"] = types.ModuleType("__main__")
     gc.collect()
     gc.freeze()
     collapse_memory(extension)
     extension.report(True, "")
-    extension.serve()
-    hooks.release()
-    refresher.run()
-    point = extension.fork_point()  # of a kernel that others can fork
-    return serve, () if point is None else (point, lambda: Refresher(extension))  # of what was imported since then, too
+    extension.serve(tuple(refresher.calls))
+    return kernel.serve
 
 
-def go(serve, fork):
-    serve(*fork)
-
-
-go(*main())
+main()(CHANNEL_FD)

@@ -21,6 +21,7 @@
 #include "base/fd.h"
 #include "box/seal_warm.h"
 #include "box/seccomp.h"
+#include "quick.h"
 #include "wire/zygote.h"
 
 #ifndef PR_GET_TID_ADDRESS
@@ -145,10 +146,30 @@ static bool make_brood(int socket)
 
 /* --- requests -------------------------------------------------------------------------------- */
 
-/* Serves requests. Returns in the processes that this makes, and nowhere else. */
-static PyObject *serve(PyObject *self, PyObject *args)
+static bool is_quick; /* the kernel of the copies is one that quick.c serves */
+
+/* be_copy(calls): what a copy does. The interpreter's own work behind a fork is left out: there is one
+ * thread, which holds no lock, and what modules want done is in `calls`. */
+static PyObject *be_copy(PyObject *self, PyObject *calls)
 {
-    (void)self, (void)args;
+    (void)self;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(calls); i++) {
+        PyObject *answer = PyObject_CallObject(PyTuple_GetItem(calls, i), NULL);
+        if (!answer)
+            return NULL;
+        Py_DECREF(answer);
+    }
+    if (is_quick)
+        quick_serve(brood.count < 2 ? NULL : &brood.point);
+    Py_RETURN_NONE;
+}
+
+/* serve(calls): serves requests. In the processes that this makes it calls each of `calls`; in those
+ * whose kernel is not prepared it returns then. */
+static PyObject *serve(PyObject *self, PyObject *calls)
+{
+    if (!PyTuple_Check(calls))
+        return PyErr_Format(PyExc_TypeError, "a tuple is wanted");
     for (;;) {
         struct zygote_request request;
         struct seal_plan plan;
@@ -158,32 +179,21 @@ static PyObject *serve(PyObject *self, PyObject *args)
         bool is_brood = n == sizeof(request) && request.flags == ZYGOTE_BROOD && count == 1;
         if (n != sizeof(request) || (!is_brood && !read_request(&plan, &request, fds, count)))
             _exit(n == 0 ? 0 : 1);
-        PyOS_BeforeFork();
-        if (is_brood && make_brood(fds[0])) {
-            PyOS_AfterFork_Child();
-            Py_RETURN_NONE;
-        }
-        if (is_brood) {
-            PyOS_AfterFork_Parent();
-            close_all(fds, count);
-            continue;
-        }
-        if (seal_warm(&plan, fds[FD_REPORT]) == SEAL_WARM_INSIDE) {
-            PyOS_AfterFork_Child();
-            Py_RETURN_NONE;
-        }
-        PyOS_AfterFork_Parent();
+        if (is_brood ? make_brood(fds[0])
+                     : seal_warm(&plan, fds[FD_REPORT]) == SEAL_WARM_INSIDE)
+            return be_copy(self, calls);
         close_all(fds, count);
     }
 }
 
-/* Where this kernel has to stand when it is forked, as a number; None: nobody could fork it. */
-static PyObject *fork_point(PyObject *self, PyObject *args)
+/* prepare(kernel): hands the copies' kernel to quick.c. */
+static PyObject *prepare(PyObject *self, PyObject *kernel)
 {
-    (void)self, (void)args;
-    if (brood.count < 2)
-        Py_RETURN_NONE;
-    return PyLong_FromVoidPtr(&brood.point);
+    (void)self;
+    if (!quick_prepare(kernel))
+        return NULL;
+    is_quick = true;
+    Py_RETURN_NONE;
 }
 
 /* report(is_ready, text): the zygote's own word to the spawner. */
@@ -235,11 +245,12 @@ static PyObject *collapse(PyObject *self, PyObject *args)
 }
 
 static PyMethodDef methods[] = {
-    {"serve", serve, METH_NOARGS, "Make sandboxes; returns inside of each."},
+    {"prepare", prepare, METH_O, "Bind to the kernel that the copies have."},
+    {"be_copy", be_copy, METH_O, "Be the kernel, at once; for those who test it without a sandbox."},
+    {"serve", serve, METH_O, "Make sandboxes, and be the kernel in each."},
     {"collapse", collapse, METH_VARARGS, "Put memory into large pages."},
     {"randomise", randomise, METH_VARARGS, "Fill memory with random bytes."},
     {"report", report, METH_VARARGS, "Tell the spawner: ready, or why not."},
-    {"fork_point", fork_point, METH_NOARGS, "Where a kernel stands when it is forked, or None."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -252,5 +263,8 @@ PyMODINIT_FUNC PyInit_cove_zygote(void)
 {
     for (size_t i = 0; i < ARRAY_LEN(filters); i++)
         filters[i].len = seccomp_compile(filters[i].code, i == 1);
-    return PyModule_Create(&module);
+    PyObject *made = PyModule_Create(&module);
+    if (made && PyModule_AddIntConstant(made, "QUICK", QUICK_VERSION) < 0)
+        Py_CLEAR(made);
+    return made;
 }

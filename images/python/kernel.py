@@ -239,11 +239,11 @@ class Channel:
         os.set_inheritable(fd, False)
         self.socket = _socket.socket(fileno=fd)
         self.main_thread = _thread.get_ident()
-        self.pid = getpid()
 
-    def receive(self):
-        """The next whole frame: type, generation, body, descriptors. Ends the kernel at end of file."""
-        body, fds = b"", []
+    def receive(self, body=b"", fds=()):
+        """The next whole frame: type, generation, body, descriptors; or the rest of one that has begun with these. Ends the
+        kernel at end of file."""
+        fds = list(fds)
         while True:
             size, rights, _, _ = self.socket.recvmsg_into((self.buffer,), RIGHTS_SPACE, _socket.MSG_CMSG_CLOEXEC)
             if size == 0:
@@ -393,7 +393,7 @@ class Streams:
         sys.stderr = sys.__stderr__ = output_stream(2, "<stderr>", "backslashreplace")
         self.ours = (sys.stdout, sys.stderr)
 
-    def attach(self):
+    def begin(self):
         self.null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         self.disconnect()
 
@@ -1233,8 +1233,11 @@ def load_extension(name, fd):
 
 
 class Kernel:
-    """Made before a fork, where there is one, and attached to a channel behind it: what is made there is
-    shared until somebody writes to it."""
+    """Made before a fork, where there is one, and attached to the channel that the copy will have under the same number: what is
+    made there is shared until somebody writes to it. Then guest/python/quick.c serves in the place of serve(), and calls what
+    it finds here by name."""
+
+    QUICK = 1  # changes when quick.c has to
 
     def __init__(self):
         self.fork_point = self.refresh = None  # of a kernel that has heirs
@@ -1260,32 +1263,57 @@ class Kernel:
         self.description = self.describe()
         AfterImport({"linecache": self.cells.fill, "matplotlib.pyplot": self.figures.adopt})
 
-    def attach(self, channel_fd, fork_point=None, refresh=None):
-        self.fork_point, self.refresh = fork_point, refresh
+    def attach(self, channel_fd):
         self.interrupts.attach()
         self.channel.attach(channel_fd)
-        self.streams.attach()
         os.register_at_fork(after_in_child=self.channel.leave)
 
     def serve(self):
+        self.channel.pid = getpid()
+        self.streams.begin()
         self.channel.begin(0)
         self.channel.send(READY, self.description)
         while True:
-            kind, generation, body, fds = self.channel.receive()
-            if kind == SET and body == REHEARSE:
-                self.rehearse()
-            elif kind == SET:
-                self.settings.append(body)
-            elif kind == ACK:
-                self.channel.acknowledge(generation)
-            elif kind == SYNC:
-                for fd in fds:  # of a request whose rest was never sent
-                    os.close(fd)
-                self.settings = []
-                self.channel.send_again()
-            else:
-                self.channel.begin(generation)
-                self.handle(kind, body, fds)
+            self.take(*self.channel.receive())
+
+    def take(self, kind, generation, body, fds):
+        if kind == SET and body == REHEARSE:
+            self.rehearse()
+        elif kind == SET:
+            self.settings.append(body)
+        elif kind == ACK:
+            self.channel.acknowledge(generation)
+        elif kind == SYNC:
+            for fd in fds:  # of a request whose rest was never sent
+                os.close(fd)
+            self.settings = []
+            self.channel.send_again()
+        else:
+            self.channel.begin(generation)
+            self.handle(kind, body, fds)
+
+    # --- for quick.c ------------------------------------------------------------------------------
+
+    def prepare_ready(self):
+        """The frame that a copy sends first, kept as if it had."""
+        self.channel.begin(0)
+        frame = HEADER.pack(len(self.description), READY, 0, 0, 0) + self.description
+        self.channel.kept, self.channel.sent = [frame], 1
+        return frame
+
+    def take_rest(self, kind, generation, body, fds):
+        self.take(*self.channel.receive(body, fds))
+
+    def find_packages(self):
+        find_packages()
+
+    def end_figures(self, error):
+        if issubclass(type(error), KeyboardInterrupt):
+            self.figures.close()  # who interrupts does not want to wait for pictures
+        else:
+            self.figures.show()
+
+    # --- requests ---------------------------------------------------------------------------------
 
     def rehearse(self):
         """An execution for nobody. What the first one writes to is no longer shared with siblings then, which takes longer
@@ -1317,10 +1345,13 @@ class Kernel:
                 self.questions.answer(kind, body)
                 self.channel.done()
         except BaseException as error:
-            self.interrupts.is_running = False
-            self.streams.disconnect()
-            self.send_error(describe_plainly(error))
-            self.channel.done(1)
+            self.fail(error)
+
+    def fail(self, error):
+        self.interrupts.is_running = self.interrupts.is_settling = False
+        self.streams.disconnect()
+        self.send_error(describe_plainly(error))
+        self.channel.done(1)
 
     # --- EXECUTE ----------------------------------------------------------------------------------
 
@@ -1352,12 +1383,9 @@ class Kernel:
         try:
             name = self.apply(settings)
             self.evaluate(body.decode("utf-8"), name)
-            self.figures.show()
-        except KeyboardInterrupt:
-            self.figures.close()  # who interrupts does not want to wait for pictures
-            raise
-        except BaseException:
-            self.figures.show()
+            self.end_figures(None)
+        except BaseException as error:
+            self.end_figures(error)
             raise
         finally:
             # Here, where a function that they call is the last to raise: it is dropped when it does.
@@ -1398,12 +1426,14 @@ class Kernel:
         self.place = before
 
     def evaluate(self, source, name):
-        codes = self.compile(source, self.cells.add(source, name))
+        self.call(self.compile(source, self.cells.add(source, name)))
+
+    def call(self, codes):
         if codes[0].co_flags & CO_COROUTINE or codes[-1].co_flags & CO_COROUTINE:
             self.tasks.wait_for(self.call_awaiting(codes))
         else:
             for code in codes:
-                self.take(eval(code, self.namespace))
+                self.take_value(eval(code, self.namespace))
 
     def compile(self, source, name):
         """What has to be called one after the other; only the last has a value."""
@@ -1425,9 +1455,9 @@ class Kernel:
     async def call_awaiting(self, codes):
         for code in codes:
             value = eval(code, self.namespace)
-            self.take(await value if code.co_flags & CO_COROUTINE else value)
+            self.take_value(await value if code.co_flags & CO_COROUTINE else value)
 
-    def take(self, value):
+    def take_value(self, value):
         if value is not None:
             BUILTINS["_"] = value
             self.results.show(value, MAIN)
@@ -1447,15 +1477,18 @@ class Kernel:
         """Ends what the code has left switched on. One step that fails does not stop the others."""
         guard = self.interrupts.guard
         guard(self.raise_recursion_limit)
-        for _ in range(3):  # a handler of theirs may raise while it is put to rest
-            if guard(self.interrupts.rest_theirs) is None:
-                break
+        self.settle_handlers()
         if self.environment:
             guard(self.restore_environment)
         if self.arguments is not None:
             sys.argv, self.arguments = self.arguments, None
         if self.place is not None:
             guard(self.go_back)
+
+    def settle_handlers(self):
+        for _ in range(3):  # a handler of theirs may raise while it is put to rest
+            if self.interrupts.guard(self.interrupts.rest_theirs) is None:
+                break
 
     def raise_recursion_limit(self):
         if sys.getrecursionlimit() < 500:
@@ -1589,6 +1622,8 @@ def rehearse():
     try:
         kernel = Kernel()
         kernel.attach(theirs.detach())
+        kernel.channel.pid = getpid()
+        kernel.streams.begin()
         code = b"def f(x): return [x]\nprint(f(1), 1.5, {'a': f'{2}'})\nf(2)"
         rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, _struct.pack("=3i", null, null, null))]
         for generation in range(1, REHEARSALS + 1):
@@ -1637,13 +1672,13 @@ def find_packages():
     environ["PATH"] = f"{PACKAGES}/bin:{environ.get('PATH', '/usr/local/bin:/usr/bin:/bin').removeprefix(PACKAGES + '/bin:')}"
 
 
-def serve(channel_fd=CHANNEL_FD, kernel=None, *fork):
+def serve(channel_fd=CHANNEL_FD):
     """Speaks on that channel until its other end is closed, and then ends the process."""
     status = 1
     try:
-        kernel = kernel or prepare()
+        kernel = prepare()
         find_packages()
-        kernel.attach(channel_fd, *fork)
+        kernel.attach(channel_fd)
         kernel.serve()
     except ConnectionError:
         status = 0
