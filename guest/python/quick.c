@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -342,15 +343,21 @@ static long nanoseconds(const struct timespec *t)
     return t->tv_sec * 1000000000L + t->tv_nsec;
 }
 
+/* A folder of nothing but itself and its parent. */
 static bool is_empty(const char *path)
 {
-    DIR *dir = opendir(path);
-    bool is_one = dir != NULL;
-    for (struct dirent *e; is_one && (e = readdir(dir));)
-        is_one = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
-    if (dir)
-        closedir(dir);
-    return is_one;
+    char entries[2 * sizeof(struct dirent64)];
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    long size = fd < 0 ? -1 : syscall(SYS_getdents64, fd, entries, sizeof(entries)), at = 0;
+    while (at < size) {
+        const struct dirent64 *e = (const struct dirent64 *)(const void *)(entries + at);
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            break;
+        at += e->d_reclen;
+    }
+    if (fd >= 0)
+        close(fd);
+    return size > 0 && at == size;
 }
 
 /* Workspace.is_untouched() */

@@ -167,15 +167,15 @@ def main():
         kernel = load_all()
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         hooks.release()
-        make_quick(kernel, extension)
         refresher = Refresher(extension, *hooks.needed)
         refresher.run()  # what this makes at its first use, too
+        gc.collect()
+        make_quick(kernel, extension)
     except BaseException as error:
         sys.excepthook(*sys.exc_info())  # before the spawner hears of it, and ends us
         extension.report(False, f"zygote: {type(error).__name__}: {error}"[:90])
         os._exit(1)
     sys.modules["__main__"] = types.ModuleType("__main__")
-    gc.collect()
     gc.freeze()
     collapse_memory(extension)
     extension.report(True, "")
