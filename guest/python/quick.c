@@ -1,8 +1,8 @@
 /* quick.c - the Python kernel's way through an ordinary execution, in C
  *
- * All state is in the objects of kernel.py, whose functions may be called between any two steps. Each
- * step names the function that it stands for. Interrupts are theirs, too: handlers of signals run in
- * Python's code, and in PyErr_CheckSignals(), and ask what `is_running` says. */
+ * All state is in the objects of kernel.py, whose functions may be called between any two steps.
+ * Each step names the function that it stands for. Interrupts are theirs, too: handlers of signals
+ * run in Python's code, and in PyErr_CheckSignals(), and ask what `is_running` says. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "quick.h"
 
@@ -181,7 +181,8 @@ static bool answer_quickly(uint32_t generation, int32_t status, uint16_t flags, 
     static char datagram[TEXT_MAX + 128];
     size_t size = 0;
     if (text) {
-        struct kernel_frame data = {.length = (uint32_t)(sizeof(PLAIN) + (size_t)PyBytes_Size(text)),
+        struct kernel_frame data = {.length =
+                                        (uint32_t)(sizeof(PLAIN) + (size_t)PyBytes_Size(text)),
                                     .type = KERNEL_DATA,
                                     .flags = KERNEL_FIRST | KERNEL_MAIN | KERNEL_LAST,
                                     .generation = generation};
@@ -210,7 +211,8 @@ static bool answer(int32_t status, uint16_t flags, PyObject *text)
         PyObject *body = PyBytes_FromStringAndSize(PLAIN, sizeof(PLAIN));
         if (body)
             PyBytes_Concat(&body, text);
-        is_good = type && main && body && quick_do(k.channel.object, N_send, type, body, main, NULL);
+        is_good =
+            type && main && body && quick_do(k.channel.object, N_send, type, body, main, NULL);
         Py_XDECREF(type);
         Py_XDECREF(main);
         Py_XDECREF(body);
@@ -373,7 +375,8 @@ static bool is_untouched(void)
     if (is_so)
         return quick_give(&k.workspace, N_seen, PyLong_FromLong(nanoseconds(&now))) &&
                quick_set_bool(&k.workspace, N_is_empty, true);
-    PyObject *answer = PyObject_CallMethodObjArgs(k.workspace.object, quick_names[N_is_untouched], NULL);
+    PyObject *answer =
+        PyObject_CallMethodObjArgs(k.workspace.object, quick_names[N_is_untouched], NULL);
     is_so = answer == Py_True;
     Py_XDECREF(answer);
     PyErr_Clear();
@@ -420,7 +423,8 @@ static bool is_plain(PyObject *value)
     return false;
 }
 
-/* Results.show(), of what has nothing but a text. One that is short is left to be sent with DONE. */
+/* Results.show(), of what has nothing but a text. One that is short is left to be sent with DONE.
+ */
 static bool show_plain(PyObject *value, PyObject **text)
 {
     PyObject *repr = PyObject_Repr(value);
@@ -554,8 +558,8 @@ static bool settle(void)
     return quick_set_bool(&k.interrupts, N_is_settling, false) && is_good;
 }
 
-/* Kernel.report() and Kernel.leave_child() are given a list, to empty it when they may be interrupted.
- * Takes over the error. */
+/* Kernel.report() and Kernel.leave_child() are given a list, to empty it when they may be
+ * interrupted. Takes over the error. */
 static bool tell_error(enum quick_name how, PyObject *error)
 {
     PyObject *outcome = PyList_New(1);

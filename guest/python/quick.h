@@ -1,10 +1,10 @@
 /* quick.h - the Python kernel's way through an ordinary execution, in C
  *
- * images/python/kernel.py is the whole kernel. What this does it can do as well, and it is asked for
- * everything out of the ordinary: requests other than code, errors, results that are more than a
- * short text. But each function of Python's that runs in a copy of the zygote writes to the counts of
- * all objects on its way, in pages that it shared with its siblings: two thirds of what an idle session
- * held, and of the page faults of a short one, were the kernel's own. */
+ * images/python/kernel.py is the whole kernel. What this does it can do as well, and it is asked
+ * for everything out of the ordinary: requests other than code, errors, results that are more than
+ * a short text. But each function of Python's that runs in a copy of the zygote writes to the
+ * counts of all objects on its way, in pages that it shared with its siblings: two thirds of what
+ * an idle session held, and of the page faults of a short one, were the kernel's own. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 

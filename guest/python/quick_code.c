@@ -1,10 +1,11 @@
 /* quick_code.c - from the text of a cell to code objects
  *
- * The value of the last expression is wanted, so that has to be compiled on its own. kernel.py cuts it
- * off a tree, which is right always; but a tree is made of several objects for each word, and read back
- * from them. Here the last line is cut off the text, if two things hold: the line is an expression on its
- * own, and what is before it is a program on its own. Then the program ends with the line before (no
- * bracket, quote, block or continuation is open) and nothing else can be meant. */
+ * The value of the last expression is wanted, so that has to be compiled on its own. kernel.py cuts
+ * it off a tree, which is right always; but a tree is made of several objects for each word, and
+ * read back from them. Here the last line is cut off the text, if two things hold: the line is an
+ * expression on its own, and what is before it is a program on its own. Then the program ends with
+ * the line before (no bracket, quote, block or continuation is open) and nothing else can be meant.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "quick_code.h"
 
@@ -120,8 +121,8 @@ static bool may_be_expression(const char *text, size_t size)
     size_t plain = 0;
     while (plain < size && !strchr("=([{'\"", text[plain]))
         plain++;
-    return size > 0 && !strchr(" \t\f#", text[0]) && !(plain < size && text[plain] == '=' &&
-                                                      !(plain + 1 < size && text[plain + 1] == '='));
+    return size > 0 && !strchr(" \t\f#", text[0]) &&
+           !(plain < size && text[plain] == '=' && !(plain + 1 < size && text[plain + 1] == '='));
 }
 
 static PyObject *compile_line(const struct cell *c)
@@ -183,8 +184,8 @@ static PyObject *compile_cell(struct cell *c)
     if (!is_odd)
         list = last ? compile_lines(c, (size_t)(last + 1 - c->text)) : compile_line(c);
     if (!list && !PyErr_Occurred())
-        list = PyObject_CallMethodObjArgs(c->kernel, quick_names[N_compile], c->source, c->name,
-                                          NULL);
+        list =
+            PyObject_CallMethodObjArgs(c->kernel, quick_names[N_compile], c->source, c->name, NULL);
     return list;
 }
 

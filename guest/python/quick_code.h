@@ -1,4 +1,5 @@
-/* quick_code.h - from the text of a cell to code objects, mostly without a tree of Python's own objects */
+/* quick_code.h - from the text of a cell to code objects, mostly without a tree of Python's own
+ * objects */
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 

@@ -91,8 +91,8 @@ bool quick_do(PyObject *of, enum quick_name method, ...)
     for (int i = 0; i < ARGUMENTS_MAX && (with[i] = va_arg(list, PyObject *)); i++)
         ;
     va_end(list);
-    PyObject *answer = PyObject_CallMethodObjArgs(of, quick_names[method], with[0], with[1], with[2],
-                                                  with[3], NULL);
+    PyObject *answer = PyObject_CallMethodObjArgs(of, quick_names[method], with[0], with[1],
+                                                  with[2], with[3], NULL);
     Py_XDECREF(answer);
     return answer != NULL;
 }

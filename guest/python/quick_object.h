@@ -90,24 +90,25 @@
 enum quick_name { QUICK_NAMES(QUICK_ENUM) N_END };
 #undef QUICK_ENUM
 
-/* Not the interned strings, which lie all over the memory and have their references counted there: the
- * same in one place. */
+/* Not the interned strings, which lie all over the memory and have their references counted there:
+ * the same in one place. */
 extern PyObject *quick_names[N_END];
 bool quick_make_names(void);
 
-/* An object of kernel.py's whose attributes are ordinary ones, and the dictionary that they are in. Reading
- * and writing there touches nothing else. */
+/* An object of kernel.py's whose attributes are ordinary ones, and the dictionary that they are in.
+ * Reading and writing there touches nothing else. */
 struct quick_part {
     PyObject *object, *dict;
 };
 
-/* Gives it a new dictionary, to lie beside those of the other parts. Takes the object over; it may be
- * NULL, with an exception. */
+/* Gives it a new dictionary, to lie beside those of the other parts. Takes the object over; it may
+ * be NULL, with an exception. */
 bool quick_part_of(struct quick_part *part, PyObject *object);
 
 PyObject *quick_get(const struct quick_part *of, enum quick_name name); /* borrowed, not NULL */
 bool quick_set(const struct quick_part *of, enum quick_name name, PyObject *value);
-bool quick_give(const struct quick_part *of, enum quick_name name, PyObject *value); /* takes over */
+bool quick_give(const struct quick_part *of, enum quick_name name,
+                PyObject *value); /* takes over */
 bool quick_set_bool(const struct quick_part *of, enum quick_name name, bool value);
 bool quick_is(const struct quick_part *of, enum quick_name name);     /* true as Python has it */
 long quick_number(const struct quick_part *of, enum quick_name name); /* -1: it is none */

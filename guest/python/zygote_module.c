@@ -148,8 +148,8 @@ static bool make_brood(int socket)
 
 static bool is_quick; /* the kernel of the copies is one that quick.c serves */
 
-/* be_copy(calls): what a copy does. The interpreter's own work behind a fork is left out: there is one
- * thread, which holds no lock, and what modules want done is in `calls`. */
+/* be_copy(calls): what a copy does. The interpreter's own work behind a fork is left out: there is
+ * one thread, which holds no lock, and what modules want done is in `calls`. */
 static PyObject *be_copy(PyObject *self, PyObject *calls)
 {
     (void)self;
@@ -164,8 +164,8 @@ static PyObject *be_copy(PyObject *self, PyObject *calls)
     Py_RETURN_NONE;
 }
 
-/* serve(calls): serves requests. In the processes that this makes it calls each of `calls`; in those
- * whose kernel is not prepared it returns then. */
+/* serve(calls): serves requests. In the processes that this makes it calls each of `calls`; in
+ * those whose kernel is not prepared it returns then. */
 static PyObject *serve(PyObject *self, PyObject *calls)
 {
     if (!PyTuple_Check(calls))
@@ -179,8 +179,7 @@ static PyObject *serve(PyObject *self, PyObject *calls)
         bool is_brood = n == sizeof(request) && request.flags == ZYGOTE_BROOD && count == 1;
         if (n != sizeof(request) || (!is_brood && !read_request(&plan, &request, fds, count)))
             _exit(n == 0 ? 0 : 1);
-        if (is_brood ? make_brood(fds[0])
-                     : seal_warm(&plan, fds[FD_REPORT]) == SEAL_WARM_INSIDE)
+        if (is_brood ? make_brood(fds[0]) : seal_warm(&plan, fds[FD_REPORT]) == SEAL_WARM_INSIDE)
             return be_copy(self, calls);
         close_all(fds, count);
     }
@@ -246,7 +245,8 @@ static PyObject *collapse(PyObject *self, PyObject *args)
 
 static PyMethodDef methods[] = {
     {"prepare", prepare, METH_O, "Bind to the kernel that the copies have."},
-    {"be_copy", be_copy, METH_O, "Be the kernel, at once; for those who test it without a sandbox."},
+    {"be_copy", be_copy, METH_O,
+     "Be the kernel, at once; for those who test it without a sandbox."},
     {"serve", serve, METH_O, "Make sandboxes, and be the kernel in each."},
     {"collapse", collapse, METH_VARARGS, "Put memory into large pages."},
     {"randomise", randomise, METH_VARARGS, "Fill memory with random bytes."},
