@@ -428,12 +428,15 @@ def code_of_heirs():
     return (int(number, 16) for number in places[0])
 
 
+def take_over():
+    return "PLACE, SIZE = {}, {}\n".format(*code_of_heirs()) + TAKE_OVER
+
+
 @needs_root
 def test_an_heir_that_code_has_taken_over_is_found_out():
     """It does not fork, and says that it did: it would be a process with a foot in each of two sandboxes."""
     with Family(forks=2) as parent:
-        place, size = code_of_heirs()
-        assert parent.run(f"PLACE, SIZE = {place}, {size}\n{TAKE_OVER}") == "1"
+        assert parent.run(take_over()) == "1"
         refusal = parent.refusal()
         assert (refusal["code"], refusal["message"]) == ("isolation", "the fork has no memory of its own")
         assert parent.run("print('alive')") == "alive", "nothing of it stays frozen"

@@ -12,7 +12,7 @@ import covetest
 import failclosed_test
 from brood_test import apart, begin_brood, fork
 from covetest import name_of, nothing_is_left, status_of, wait_for
-from fork_test import TAKE_OVER, Family, Fork, pytestmark as of_forks
+from fork_test import Family, Fork, pytestmark as of_forks, take_over
 from spawner_protocol_test import DESTROY, SEALED
 from zygotes import READY, Session, host  # noqa: F401
 
@@ -315,7 +315,7 @@ def test_each_call_of_the_spawners_look_may_fail(tracer):
 
 def test_no_call_of_the_look_that_fails_makes_a_fork_of_what_is_none(tracer):
     """Heirs that code has taken over share the session's memory. They are refused whichever call fails."""
-    trial = Trial(tracer, "spawner", TAKE_OVER)
+    trial = Trial(tracer, "spawner", take_over())
     _, said, why, _ = trial.fork()
     assert said is None and why == "the fork has no memory of its own"
     granted = [str(look) for look, way in looks(tracer).items() if trial.fork(way)[1]]

@@ -18,10 +18,7 @@ numbers = itertools.count()
 # The kernel is the code's to change: what it answers is content.
 TAKE_OVER = """
 import os, sys, time
-frame = sys._getframe()
-while not hasattr(frame.f_locals.get("self"), "questions"):
-    frame = frame.f_back
-questions = frame.f_locals["self"].questions
+questions = display.__self__.questions
 def say(text, kind=67):
     questions.channel.send(kind, text if isinstance(text, bytes) else text.encode())
 """
