@@ -24,27 +24,44 @@ static void slot_name(unsigned slot, char out[CGROUP_NAME_BYTES])
     snprintf(out, CGROUP_NAME_BYTES, "%u", slot);
 }
 
-/* A file of the group, relative to the tree's directory. */
-static const char *file_name(const struct cgroup *cg, const char *file, char out[CGROUP_NAME_BYTES])
+const char *cgroup_file_name(const struct cgroup *cg, const char *file, char out[CGROUP_NAME_BYTES])
 {
     snprintf(out, CGROUP_NAME_BYTES, "%u/%s", cg->slot, file);
     return out;
 }
 
-static bool write_of(const struct cgroup *cg, const struct cgroup_tree *tree,
+bool cgroup_write_of(const struct cgroup *cg, const struct cgroup_tree *tree,
                      enum cgroup_controller controller, const char *file, const char *text)
 {
     char name[CGROUP_NAME_BYTES];
-    return cgroup_write_file(tree->parent_fd[tree->where[controller]], file_name(cg, file, name),
-                             text);
+    return cgroup_write_file(tree->parent_fd[tree->where[controller]],
+                             cgroup_file_name(cg, file, name), text);
+}
+
+bool cgroup_read_of(const struct cgroup *cg, const struct cgroup_tree *tree,
+                    enum cgroup_controller controller, const char *file, char *text, size_t size)
+{
+    char name[CGROUP_NAME_BYTES];
+    return cgroup_read_file(tree->parent_fd[tree->where[controller]],
+                            cgroup_file_name(cg, file, name), text, size);
+}
+
+bool cgroup_read_number(const struct cgroup *cg, const struct cgroup_tree *tree,
+                        enum cgroup_controller controller, const char *file, uint64_t *out)
+{
+    char text[64];
+    if (!cgroup_read_of(cg, tree, controller, file, text, sizeof(text)))
+        return false;
+    text[strcspn(text, "\n")] = '\0';
+    return parse_u64(text, out);
 }
 
 static uint64_t number_of(const struct cgroup *cg, const struct cgroup_tree *tree,
                           enum cgroup_controller controller, const char *file, const char *key)
 {
     char name[CGROUP_NAME_BYTES];
-    return meter_read_number(tree->parent_fd[tree->where[controller]], file_name(cg, file, name),
-                             key);
+    return meter_read_number(tree->parent_fd[tree->where[controller]],
+                             cgroup_file_name(cg, file, name), key);
 }
 
 /* The limits: what is written where. A row whose file is missing is skipped only when `optional`.
@@ -73,19 +90,19 @@ static void format_pids(const struct spawn_limits *limits, char *out, size_t siz
     snprintf(out, size, "%" PRIu32, limits->pids);
 }
 
-static uint64_t cpu_quota_us(const struct spawn_limits *limits)
+uint64_t cgroup_cpu_quota_us(const struct spawn_limits *limits)
 {
     return MAX((uint64_t)limits->cpu_milli * CPU_PERIOD_US / 1000, 1000);
 }
 
 static void format_cpu_v1(const struct spawn_limits *limits, char *out, size_t size)
 {
-    snprintf(out, size, "%" PRIu64, cpu_quota_us(limits));
+    snprintf(out, size, "%" PRIu64, cgroup_cpu_quota_us(limits));
 }
 
 static void format_cpu_v2(const struct spawn_limits *limits, char *out, size_t size)
 {
-    snprintf(out, size, "%" PRIu64 " %d", cpu_quota_us(limits), CPU_PERIOD_US);
+    snprintf(out, size, "%" PRIu64 " %d", cgroup_cpu_quota_us(limits), CPU_PERIOD_US);
 }
 
 static const struct limit_row limit_rows[] = {
@@ -108,7 +125,7 @@ static int set_limits(const struct cgroup *cg, const struct cgroup_tree *tree,
         if (!cgroup_tree_has(tree, row->controller) || !file)
             continue;
         row->format(limits, value, sizeof(value));
-        if (!write_of(cg, tree, row->controller, file, value) &&
+        if (!cgroup_write_of(cg, tree, row->controller, file, value) &&
             !(row->optional && (errno == ENOENT || errno == EOPNOTSUPP)))
             return error_sys(err, "set %s to %s", file, value);
     }
@@ -198,7 +215,8 @@ int cgroup_give(const struct cgroup *cg, const struct cgroup_tree *nested, uid_t
     char name[CGROUP_NAME_BYTES];
     int at = nested->where[CGROUP_UNIFIED];
     return at < 0 ? 0
-                  : give(nested->parent_fd[at], file_name(cg, "cgroup.procs", name), owner, err);
+                  : give(nested->parent_fd[at], cgroup_file_name(cg, "cgroup.procs", name), owner,
+                         err);
 }
 
 int cgroup_open_entry(struct cgroup_entry *out, const struct cgroup *cg,
@@ -207,7 +225,7 @@ int cgroup_open_entry(struct cgroup_entry *out, const struct cgroup *cg,
     struct cgroup_entry entry = {.into_fd = -1};
     char name[CGROUP_NAME_BYTES], tasks[CGROUP_NAME_BYTES];
     slot_name(cg->slot, name);
-    file_name(cg, "tasks", tasks);
+    cgroup_file_name(cg, "tasks", tasks);
     for (size_t i = 0; i < tree->count; i++) {
         bool is_v2_tree = (int)i == tree->where[CGROUP_UNIFIED];
         int fd = openat(tree->parent_fd[i], is_v2_tree ? name : tasks,
@@ -268,13 +286,22 @@ uint64_t cgroup_read_cpu_us(const struct cgroup *cg, const struct cgroup_tree *t
     return meter_read_cpu_us(&m, cg->slot, SPAWN_NO_NEST);
 }
 
-void cgroup_read_stats(const struct cgroup *cg, const struct cgroup_tree *tree,
+bool cgroup_count(const struct cgroup *cg, const struct cgroup_tree *tree, uint64_t *out)
+{
+    return cgroup_tree_has(tree, CGROUP_PIDS) &&
+           cgroup_read_number(cg, tree, CGROUP_PIDS, "pids.current", out);
+}
+
+bool cgroup_read_stats(const struct cgroup *cg, const struct cgroup_tree *tree,
                        struct spawn_stats *stats)
 {
     const struct meter m = cgroup_tree_meter(tree);
-    meter_read(&m, cg->slot, SPAWN_NO_NEST, stats);
-    if (cgroup_tree_has(tree, CGROUP_PIDS))
-        stats->pids_now = (uint32_t)number_of(cg, tree, CGROUP_PIDS, "pids.current", NULL);
+    uint64_t count;
+    bool is_whole = meter_read(&m, cg->slot, SPAWN_NO_NEST, stats);
+    if (!cgroup_count(cg, tree, &count))
+        return false;
+    stats->pids_now = (uint32_t)count;
+    return is_whole;
 }
 
 /* Read to the end in pieces: a number that a buffer's end cut short would be another process. */
@@ -305,7 +332,7 @@ bool cgroup_each_process(const struct cgroup *cg, const struct cgroup_tree *tree
 {
     char procs[CGROUP_NAME_BYTES];
     bool is_gone = true;
-    file_name(cg, "cgroup.procs", procs);
+    cgroup_file_name(cg, "cgroup.procs", procs);
     for (size_t i = 0; i < tree->count; i++) {
         if (each_listed(tree->parent_fd[i], procs, found, ctx))
             return true;
@@ -341,14 +368,12 @@ size_t cgroup_list(const struct cgroup *cg, const struct cgroup_tree *tree, pid_
 
 bool cgroup_is_frozen(const struct cgroup *cg, const struct cgroup_tree *tree)
 {
-    char name[CGROUP_NAME_BYTES], text[64];
+    char text[64];
     if (cgroup_tree_has(tree, CGROUP_UNIFIED))
         return number_of(cg, tree, CGROUP_UNIFIED, "cgroup.events", "frozen") == 1;
     if (!cgroup_tree_has(tree, CGROUP_FREEZER))
         return false;
-    file_name(cg, "freezer.state", name);
-    return cgroup_read_file(tree->parent_fd[tree->where[CGROUP_FREEZER]], name, text,
-                            sizeof(text)) &&
+    return cgroup_read_of(cg, tree, CGROUP_FREEZER, "freezer.state", text, sizeof(text)) &&
            strncmp(text, "FROZEN", 6) == 0;
 }
 
@@ -358,10 +383,10 @@ int cgroup_freeze(const struct cgroup *cg, const struct cgroup_tree *tree, bool 
     bool is_done = false;
     errno = EOPNOTSUPP;
     if (cgroup_tree_has(tree, CGROUP_UNIFIED))
-        is_done = write_of(cg, tree, CGROUP_UNIFIED, "cgroup.freeze", is_frozen ? "1" : "0");
+        is_done = cgroup_write_of(cg, tree, CGROUP_UNIFIED, "cgroup.freeze", is_frozen ? "1" : "0");
     else if (cgroup_tree_has(tree, CGROUP_FREEZER))
-        is_done =
-            write_of(cg, tree, CGROUP_FREEZER, "freezer.state", is_frozen ? "FROZEN" : "THAWED");
+        is_done = cgroup_write_of(cg, tree, CGROUP_FREEZER, "freezer.state",
+                                  is_frozen ? "FROZEN" : "THAWED");
     if (is_done)
         return 0;
     error_sys(err, "%s the processes", is_frozen ? "freeze" : "thaw");
@@ -374,7 +399,7 @@ void cgroup_kill(const struct cgroup *cg, const struct cgroup_tree *tree)
 {
     struct error ignored;
     if (cgroup_tree_has(tree, CGROUP_UNIFIED) &&
-        write_of(cg, tree, CGROUP_UNIFIED, "cgroup.kill", "1"))
+        cgroup_write_of(cg, tree, CGROUP_UNIFIED, "cgroup.kill", "1"))
         return;
     /* Without cgroup.kill (before 5.14) the pid namespace does the work; this is its second hand.
      */

@@ -97,7 +97,8 @@ MUST_CHECK int cgroup_enter(const struct cgroup_entry *entry);
 struct meter cgroup_tree_meter(const struct cgroup_tree *tree);
 
 uint64_t cgroup_read_cpu_us(const struct cgroup *cg, const struct cgroup_tree *tree);
-void cgroup_read_stats(const struct cgroup *cg, const struct cgroup_tree *tree,
+/* False: not all of them could be read. */
+bool cgroup_read_stats(const struct cgroup *cg, const struct cgroup_tree *tree,
                        struct spawn_stats *stats);
 
 /* Stops every process of the group where it stands, or lets them go on. ERROR_UNAVAILABLE where
@@ -123,3 +124,21 @@ bool cgroup_remove(const struct cgroup *cg, const struct cgroup_tree *tree);
 
 /* Removes what is there under this number, if nothing runs in it. */
 void cgroup_remove_empty(const struct cgroup_tree *tree, unsigned slot);
+
+/* Whether groups of this tree can be used once more. Not where version 2 counts the memory. */
+bool cgroup_tree_can_renew(const struct cgroup_tree *tree);
+
+/* How many processes and threads are in the group. False: nothing counts them, or the group is
+ * gone.
+ */
+bool cgroup_count(const struct cgroup *cg, const struct cgroup_tree *tree, uint64_t *out);
+
+/* Whether the counters that cannot be set back are those of a new group, by the last look at them:
+ * when nobody was in it any more. */
+bool cgroup_is_unmarked(const struct spawn_stats *last);
+
+/* Makes such a group, which has these limits already, as good as a new one. False: it is not, and
+ * is to be removed. One that cgroup_kill() was called for never is: Linux 6.14 and later
+ * kill whoever is cloned into it. */
+bool cgroup_renew(const struct cgroup *cg, const struct cgroup_tree *tree,
+                  const struct spawn_limits *limits);

@@ -7,6 +7,19 @@
 bool cgroup_write_file(int dir_fd, const char *name, const char *text);
 bool cgroup_read_file(int dir_fd, const char *name, char *text, size_t size);
 
+/* A file of the group, relative to the tree's directory. */
+const char *cgroup_file_name(const struct cgroup *cg, const char *file,
+                             char out[CGROUP_NAME_BYTES]);
+bool cgroup_write_of(const struct cgroup *cg, const struct cgroup_tree *tree,
+                     enum cgroup_controller controller, const char *file, const char *text);
+
+bool cgroup_read_of(const struct cgroup *cg, const struct cgroup_tree *tree,
+                    enum cgroup_controller controller, const char *file, char *text, size_t size);
+bool cgroup_read_number(const struct cgroup *cg, const struct cgroup_tree *tree,
+                        enum cgroup_controller controller, const char *file, uint64_t *out);
+
+uint64_t cgroup_cpu_quota_us(const struct spawn_limits *limits);
+
 /* Hands down the controllers that we use to the groups in this directory of a version 2 tree. */
 void cgroup_enable_controllers(int dir_fd);
 

@@ -49,29 +49,36 @@ static ssize_t read_one(int dir_fd, size_t i, char *out, size_t room)
     return end ? end - out : (ssize_t)len;
 }
 
-/* Of the namespace that we are in. Stops at the first difference from `like`, if there is one. */
-static ssize_t look(char *out, const struct netns_judge *like)
+static bool is_like(const struct netns_judge *j, size_t from, const char *text, size_t len)
 {
-    scoped_fd int dir = open("/proc/thread-self/net", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return from + len <= j->fresh_len && memcmp(text, j->fresh + from, len) == 0;
+}
+
+/* Of the namespace that we are in. Stops at the first difference from a fresh one, if `j` knows
+ * one. */
+static ssize_t look(const struct netns_judge *j, char *out)
+{
     size_t len = 0;
-    for (size_t i = 0; dir >= 0 && i < ARRAY_LEN(files); i++) {
-        ssize_t n = read_one(dir, i, out + len, NETNS_LOOK_BYTES - len);
-        if (n < 0)
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+        ssize_t n = read_one(j->dir_fd, i, out + len, NETNS_LOOK_BYTES - len);
+        if (n < 0 || (j->fresh_len > 0 && !is_like(j, len, out + len, (size_t)n)))
             return -1;
         len += (size_t)n;
-        if (like && (len > like->fresh_len || memcmp(out, like->fresh, len) != 0))
-            return -1;
     }
-    return dir < 0 ? -1 : (ssize_t)len;
+    return (ssize_t)len;
 }
 
 bool netns_judge_open(struct netns_judge *j)
 {
-    *j = (struct netns_judge){.own_fd = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC)};
+    /* Whatever is opened in the directory is that of the namespace in which we are then. */
+    *j = (struct netns_judge){
+        .own_fd = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC),
+        .dir_fd = open("/proc/thread-self/net", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
     /* Rootless, the way back is closed: that is found out before the first step. */
-    if (j->own_fd >= 0 && setns(j->own_fd, CLONE_NEWNET) == 0 && unshare(CLONE_NEWNET) == 0) {
+    if (j->own_fd >= 0 && j->dir_fd >= 0 && setns(j->own_fd, CLONE_NEWNET) == 0 &&
+        unshare(CLONE_NEWNET) == 0) {
         j->fresh = xcalloc(1, NETNS_LOOK_BYTES);
-        ssize_t len = seal_raise_loopback() < 0 ? -1 : look(j->fresh, NULL);
+        ssize_t len = seal_raise_loopback() < 0 ? -1 : look(j, j->fresh);
         if (setns(j->own_fd, CLONE_NEWNET) == 0 && len > 0) {
             j->fresh_len = (size_t)len;
             return true;
@@ -84,8 +91,9 @@ bool netns_judge_open(struct netns_judge *j)
 void netns_judge_close(struct netns_judge *j)
 {
     scoped_close_fd(&j->own_fd);
+    scoped_close_fd(&j->dir_fd);
     free(j->fresh);
-    *j = (struct netns_judge){.own_fd = -1};
+    *j = (struct netns_judge){.own_fd = -1, .dir_fd = -1};
 }
 
 int netns_open(pid_t pid)
@@ -100,7 +108,7 @@ bool netns_is_fresh(const struct netns_judge *j, int fd)
     char text[NETNS_LOOK_BYTES];
     if (!j->fresh || setns(fd, CLONE_NEWNET) < 0)
         return false;
-    ssize_t len = look(text, j);
+    ssize_t len = look(j, text);
     bool is_back = setns(j->own_fd, CLONE_NEWNET) == 0;
     return is_back && len == (ssize_t)j->fresh_len;
 }

@@ -16,6 +16,7 @@
 
 struct netns_judge {
     int own_fd;  /* our own namespace: the way back */
+    int dir_fd;  /* /proc/thread-self/net */
     char *fresh; /* what a new one shows */
     size_t fresh_len;
 };

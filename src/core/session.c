@@ -158,6 +158,7 @@ void session_destroy(struct session *s)
         return;
     }
     struct spawn_message m = {.verb = SPAWN_DESTROY, .sandbox = s->sandbox};
+    s->sealed.layers = 0; /* its counters may be those of another soon: nobody reads them here */
     spawner_client_ask(s->spawner, &m, on_destroyed, s);
 }
 

@@ -34,6 +34,8 @@ static int next_timeout_ms(const struct spawner *s)
             wait = MIN(wait, MAX((sb->seal_deadline_ns - now) / 1000000 + 1, 0));
     }
     for (const struct zygote *z = s->zygotes; z; z = z->next) {
+        if (spare_groups_due_ns(&z->shell->groups) < INT64_MAX)
+            wait = MIN(wait, MAX((spare_groups_due_ns(&z->shell->groups) - now) / 1000000 + 1, 0));
         if (z->state != ZYGOTE_ENDING)
             wait = MIN(wait, MAX((z->deadline_ns - now) / 1000000 + 1, 0));
         else if (zygote_is_closing(z))

@@ -152,6 +152,7 @@ void news_on_gone(void *ctx, uint64_t id, uint32_t serial, const struct spawn_st
 /* What is due for each: its end, or another spare sandbox. */
 void news_tend_zygotes(struct spawner *s)
 {
+    int64_t now = clock_now_ns();
     for (struct zygote **at = &s->zygotes; *at;) {
         struct zygote *z = *at, *next = z->next;
         if (z->state == ZYGOTE_ENDING)
@@ -170,6 +171,7 @@ void news_tend_zygotes(struct spawner *s)
             continue;
         }
         zygote_refill(z, &s->host);
+        sandbox_expire_groups(z->shell, &s->host, now);
         at = &z->next;
     }
 }

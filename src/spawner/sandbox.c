@@ -24,6 +24,9 @@
 #include "wire/guest.h"
 #include "wire/zygote.h"
 
+/* So few are killed by the end of their pid 1 as soon as by their group. */
+#define CALM_PROCESSES 8
+
 #define CGROUP_LAYERS (LAYER_BIT(CG_MEMORY) | LAYER_BIT(CG_PIDS) | LAYER_BIT(CG_CPU))
 
 static int fail(struct spawn_failure *failure, enum error_code code, int sys_errno, int layer,
@@ -222,6 +225,32 @@ static void give_net(struct sandbox *sb)
         shell->nets[shell->net_count++] = take_fd(&sb->net_fd);
 }
 
+/* A slot with the group of one that is gone, or a slot alone. */
+static int take_place(struct sandbox *sb, struct host *host, const struct spawn_create *r,
+                      bool *has_group, struct error *err)
+{
+    struct sandbox *shell = sb->shell;
+    *has_group = shell && spare_groups_take(&shell->groups, &shell->nest, &host->slots, &r->limits,
+                                            &sb->slot);
+    sb->cgroup.slot = sb->slot;
+    return *has_group ? 0 : slot_acquire(&host->slots, &sb->slot, err);
+}
+
+/* To be asked while it lives. */
+static bool is_calm(const struct sandbox *sb)
+{
+    uint64_t count;
+    return sb->shell && !sb->brood && sb->state == SANDBOX_LIVE &&
+           sb->shell->state == SANDBOX_LIVE && cgroup_tree_can_renew(sb->tree) &&
+           cgroup_count(&sb->cgroup, sb->tree, &count) && count <= CALM_PROCESSES;
+}
+
+static bool give_group(struct sandbox *sb)
+{
+    return sb->may_renew && sb->shell->state == SANDBOX_LIVE &&
+           spare_groups_give(&sb->shell->groups, sb->slot, &sb->plan.limits, clock_now_ns());
+}
+
 /* The request comes last: behind it there may be a process, and no way back that is short. */
 static int build_warm(struct sandbox *sb, struct host *host, const struct spawn_create *r,
                       int zygote_fd, struct error *err)
@@ -341,12 +370,14 @@ static int create(struct sandbox **out, struct host *host, const struct spawn_cr
     sb->plan.control_fd = sb->plan.channel_fd = sb->root.image_fd = sb->root.storage_fd = -1;
     sb->root.packages_fd = -1;
     sb->plan.net_fd = sb->net_fd = -1;
-    if (slot_acquire(&host->slots, &sb->slot, &err) < 0) {
+    bool has_cgroup;
+    if (take_place(sb, host, r, &has_cgroup, &err) < 0) {
         free_sandbox(sb, host);
         return fail_error(failure, &err);
     }
-    bool has_cgroup = place(sb, host, r, kind, &err) == 0 &&
-                      cgroup_create(&sb->cgroup, sb->tree, sb->slot, &r->limits, &err) == 0;
+    has_cgroup =
+        place(sb, host, r, kind, &err) == 0 &&
+        (has_cgroup || cgroup_create(&sb->cgroup, sb->tree, sb->slot, &r->limits, &err) == 0);
     if (!has_cgroup || make(sb, host, r, kind, zygote_fd, &err) < 0) {
         undo(sb, host, has_cgroup);
         free_sandbox(sb, host);
@@ -437,10 +468,20 @@ static void leave_sealing(struct sandbox *sb, enum sandbox_state state)
     sb->state = state;
 }
 
+/* The end of its pid 1 takes the whole pid namespace. */
+static void kill_first(const struct sandbox *sb)
+{
+    syscall(SYS_pidfd_send_signal, sb->child.pid_fd, SIGKILL, NULL, 0);
+}
+
 void sandbox_end(struct sandbox *sb)
 {
     keep_net(sb);
-    sandbox_kill(sb);
+    sb->may_renew = is_calm(sb) && !sb->was_killed;
+    if (sb->may_renew)
+        kill_first(sb);
+    else
+        sandbox_kill(sb);
     if (is_unknown(sb)) /* a spare had no deadline yet */
         sb->seal_deadline_ns = clock_now_ns() + sb->seal_limit_ns;
     leave_sealing(sb, SANDBOX_ENDING);
@@ -524,15 +565,12 @@ struct spawn_sealed sandbox_sealed(const struct sandbox *sb)
 
 /* --- looking --------------------------------------------------------------------------------- */
 
-void sandbox_read_stats(struct sandbox *sb, struct spawn_stats *out)
+/* False: its group could not tell all of it. */
+static bool read_stats(const struct sandbox *sb, struct spawn_stats *out)
 {
-    if (sb->state == SANDBOX_OVER || sb->is_reaped) {
-        *out = sb->last;
-        return;
-    }
     struct spawn_stats s = {.memory_peak_bytes = sb->memory_seen_bytes};
     struct statfs fs;
-    cgroup_read_stats(&sb->cgroup, sb->tree, &s);
+    bool is_whole = cgroup_read_stats(&sb->cgroup, sb->tree, &s);
     s.cpu_us -= MIN(s.cpu_us, sb->baseline_cpu_us);
     if (sb->killed_for_memory)
         s.oom_kills++;
@@ -543,9 +581,25 @@ void sandbox_read_stats(struct sandbox *sb, struct spawn_stats *out)
     }
     s.lifetime_over = sb->lifetime_over;
     *out = s;
+    return is_whole;
+}
+
+void sandbox_read_stats(struct sandbox *sb, struct spawn_stats *out)
+{
+    if (sb->state == SANDBOX_OVER || sb->is_reaped)
+        *out = sb->last;
+    else
+        (void)!read_stats(sb, out);
 }
 
 /* --- ending ---------------------------------------------------------------------------------- */
+
+static void kill_group(struct sandbox *sb)
+{
+    sb->was_killed = true;
+    sb->may_renew = false;
+    cgroup_kill(&sb->cgroup, sb->tree);
+}
 
 void sandbox_kill(struct sandbox *sb)
 {
@@ -553,12 +607,11 @@ void sandbox_kill(struct sandbox *sb)
      * child of ours that we do not know, until its zygote's end. One that never does has no other
      * end. */
     if (sb->is_late && sb->child.pid == 0)
-        cgroup_kill(&sb->cgroup, sb->tree);
+        kill_group(sb);
     if (sb->is_reaped || sb->child.pid == 0)
         return;
-    /* The end of its pid 1 takes the whole pid namespace; the cgroup is the second hand. */
-    syscall(SYS_pidfd_send_signal, sb->child.pid_fd, SIGKILL, NULL, 0);
-    cgroup_kill(&sb->cgroup, sb->tree);
+    kill_first(sb);
+    kill_group(sb); /* the second hand */
 }
 
 int sandbox_freeze(struct sandbox *sb, bool is_frozen, struct spawn_failure *failure)
@@ -583,7 +636,7 @@ void sandbox_on_exit(struct sandbox *sb)
     bool was_stranger = status < 0 && errno == ECHILD; /* reaped before its first word was read */
     if (!was_stranger && (status < 0 || info.si_pid == 0))
         return;
-    sandbox_read_stats(sb, &sb->last);
+    sb->may_renew &= read_stats(sb, &sb->last) && cgroup_is_unmarked(&sb->last);
     sb->last.is_over = 1;
     /* Without a cgroup that counts it, what pid 1 reaped is what was used. */
     if (sb->last.cpu_us == 0)
@@ -604,14 +657,34 @@ void sandbox_empty(struct sandbox *sb)
     close_fd(&sb->channel_fd);
 }
 
+void sandbox_expire_groups(struct sandbox *shell, struct host *host, int64_t now)
+{
+    spare_groups_expire(&shell->groups, &shell->nest, &host->slots, now);
+}
+
+/* Its group and its slot, which go to the next one or for good. */
+static bool leave_place(struct sandbox *sb, struct host *host)
+{
+    if (give_group(sb))
+        return true;
+    if (!spare_groups_clear(&sb->groups, &sb->nest, &host->slots))
+        return false;
+    if (!cgroup_remove(&sb->cgroup, sb->tree)) {
+        if (!sb->was_killed) /* whoever is left in it is not of its pid namespace */
+            kill_group(sb);
+        return false;
+    }
+    leave_slot(sb, host);
+    return true;
+}
+
 bool sandbox_try_remove(struct sandbox *sb, struct host *host)
 {
     if (!sb->is_reaped)
         return false;
     close_fd(&sb->root.storage_fd); /* its pages are charged to the group that goes */
-    if (!cgroup_remove(&sb->cgroup, sb->tree))
+    if (!leave_place(sb, host))
         return false;
-    leave_slot(sb, host);
     if (sb->shell) {
         sb->shell->made_count--;
         give_net(sb);

@@ -12,6 +12,7 @@
 #include "box/seal.h"
 #include "spawner/host.h"
 #include "spawner/keep.h"
+#include "spawner/spare_group.h"
 
 enum sandbox_state {
     SANDBOX_SEALING,
@@ -38,7 +39,10 @@ struct sandbox {
     int net_fd;              /* its network namespace, from its end on; else -1 */
     int nets[SANDBOX_NETS];  /* of a shell: such of sandboxes that are gone */
     unsigned net_count;
-    bool has_door; /* its network namespace was more than empty */
+    struct spare_groups groups; /* of a shell: likewise */
+    bool was_killed;            /* by its group: nobody else can have that any more */
+    bool may_renew;             /* when it is over, the next one can */
+    bool has_door;              /* its network namespace was more than empty */
     struct seal_plan plan;
     struct rootfs root; /* the image's mount until it is sealed; the storage's to the end */
     struct package_layer *packages; /* that it has mounted, or NULL */
@@ -117,6 +121,9 @@ void sandbox_read_stats(struct sandbox *sb, struct spawn_stats *out);
 
 /* Lets go of all but its group and its slot; it must be reaped. */
 void sandbox_empty(struct sandbox *sb);
+
+/* Removes what a shell keeps for the next ones, if they have not come in time. */
+void sandbox_expire_groups(struct sandbox *shell, struct host *host, int64_t now);
 
 /* One try to remove what is left; true when all of it is gone and `sb` was freed. */
 bool sandbox_try_remove(struct sandbox *sb, struct host *host);

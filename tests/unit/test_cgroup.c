@@ -592,6 +592,89 @@ static void test_v1_frozen_leftover(void **state)
     world_close(&w);
 }
 
+/* --- groups that are used again -------------------------------------------------------------- */
+
+static void open_renewing(struct world *w, struct cgroup *cg)
+{
+    world_open(w);
+    if (!cgroup_tree_can_renew(&w->tree)) {
+        world_close(w);
+        check_skip("version 2 counts the memory here");
+    }
+    create(w, cg);
+}
+
+static void end(pid_t pid)
+{
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_killed(pid);
+}
+
+static void fill(void)
+{
+    memset(xmalloc(30 * MIB), 1, 30 * MIB);
+    pause();
+}
+
+static uint64_t read_peak(const struct world *w, const struct cgroup *cg)
+{
+    struct spawn_stats stats = {0};
+    assert_true(cgroup_read_stats(cg, &w->tree, &stats));
+    return stats.memory_peak_bytes;
+}
+
+/* What the kernel has charged in advance may be still there; then it is not. */
+static void test_renew(void **state)
+{
+    (void)state;
+    struct world w;
+    struct cgroup cg;
+    struct spawn_stats last = {0};
+    open_renewing(&w, &cg);
+    pid_t pid = start_living(&w, &cg, fill);
+    while (read_peak(&w, &cg) < 30 * MIB)
+        sched_yield();
+    end(pid);
+    assert_true(cgroup_read_stats(&cg, &w.tree, &last));
+    assert_true(cgroup_is_unmarked(&last));
+    if (cgroup_renew(&cg, &w.tree, &limits))
+        assert_in_range(read_peak(&w, &cg), 0, 256 * KIB);
+    remove_soon(&w, &cg);
+    world_close(&w);
+}
+
+static void test_renew_in_use(void **state)
+{
+    (void)state;
+    struct world w;
+    struct cgroup cg;
+    struct spawn_stats now = {0};
+    struct error err;
+    open_renewing(&w, &cg);
+    pid_t pid = start_inside(&w, &cg);
+    assert_true(cgroup_read_stats(&cg, &w.tree, &now));
+    assert_false(cgroup_is_unmarked(&now));
+    assert_false(cgroup_renew(&cg, &w.tree, &limits));
+    end(pid);
+    assert_int_equal(cgroup_freeze(&cg, &w.tree, true, &err), 0);
+    assert_false(cgroup_renew(&cg, &w.tree, &limits));
+    remove_soon(&w, &cg);
+    assert_false(cgroup_read_stats(&cg, &w.tree, &now));
+    assert_false(cgroup_renew(&cg, &w.tree, &limits));
+    world_close(&w);
+}
+
+static void test_unmarked(void **state)
+{
+    (void)state;
+    static const struct spawn_stats marked[] = {
+        {.oom_kills = 1}, {.pids_refused = 1}, {.pids_now = 1}};
+    static const struct spawn_stats plain = {.cpu_us = 5, .memory_peak_bytes = 7};
+    assert_true(cgroup_is_unmarked(&plain));
+    for (size_t i = 0; i < ARRAY_LEN(marked); i++)
+        assert_false(cgroup_is_unmarked(&marked[i]));
+}
+
 int main(void)
 {
     struct check check = {.count = 0};
@@ -608,5 +691,8 @@ int main(void)
     check_one(&check, "a zygote's groups lie in one that it may clone into", test_nest);
     check_one(&check, "the freezer of version 1 stops, lets go, and lets kill", test_v1_freezer);
     check_one(&check, "what a crash left frozen is killed, too", test_v1_frozen_leftover);
+    check_one(&check, "a group that is used again has no peak", test_renew);
+    check_one(&check, "a group that is in use, frozen or gone is not renewed", test_renew_in_use);
+    check_one(&check, "counters that cannot be set back mark a group", test_unmarked);
     return check_run(&check, "cgroup");
 }

@@ -560,6 +560,28 @@ static void test_counters(void **state)
     world_close(&w);
 }
 
+/* Its group may be another's by then, and the counters with it. */
+static void test_counters_after_close(void **state)
+{
+    (void)state;
+    static const struct spawn_stats anothers = {.cpu_us = 7};
+    const struct spawn_message sealed = {
+        .verb = SPAWN_SEALED, .sandbox = WORLD_SANDBOX, .sealed.layers = 1};
+    struct world w;
+    world_open(&w);
+    session_on_event(w.session, &sealed);
+    uint32_t generation = world_execute(&w);
+    w.requests[0].cell.wants_usage = true;
+    session_close(w.session);
+    assert_true(world_is_asked(&w, SPAWN_DESTROY));
+    w.spawner.counters = &anothers;
+    world_say_done(&w, generation, 0);
+    assert_true(world_is_asked(&w, SPAWN_STATS));
+    world_reply(&w, SPAWN_DESTROY, (struct spawn_stats){.is_over = 1});
+    world_last_ended(&w, 1);
+    world_close(&w);
+}
+
 int main(void)
 {
     struct check check = {.count = 0};
@@ -567,6 +589,7 @@ int main(void)
     check_one(&check, "results are told as they come, each once", test_results_are_told);
     check_one(&check, "a workspace that was left alone is not looked at", test_untouched);
     check_one(&check, "counters are read, or asked for", test_counters);
+    check_one(&check, "counters of one that was closed are asked for", test_counters_after_close);
     check_one(&check, "what waits has its turn in order, up to a limit", test_queue);
     check_one(&check, "a close refuses what waits", test_queue_at_close);
     check_one(&check, "an input that was refused is closed", test_refused_input);

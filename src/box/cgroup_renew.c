@@ -1,0 +1,59 @@
+/* cgroup_renew.c - when a group that was used is as good as a new one
+ *
+ * Nothing is believed to be so: each number that anybody could read of the next tenant is looked
+ * at, or set back. See docs/decisions/0022-recycling.md. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "box/cgroup_inside.h"
+
+#define NUMBER_BYTES 64
+
+/* The kernel charges memory in batches of so much for each processor, in any group: what is less
+ * cannot be told from that. */
+#define CHARGE_BATCH_BYTES (64 * 4 * KIB)
+
+/* Version 2 has no peak that could be set back for all who read it. */
+bool cgroup_tree_can_renew(const struct cgroup_tree *tree)
+{
+    static const enum cgroup_controller needed[] = {CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU};
+    for (size_t i = 0; i < ARRAY_LEN(needed); i++) {
+        if (!cgroup_tree_has(tree, needed[i]) || cgroup_is_v2(tree, needed[i]))
+            return false;
+    }
+    return cgroup_tree_has(tree, CGROUP_UNIFIED);
+}
+
+bool cgroup_is_unmarked(const struct spawn_stats *last)
+{
+    return last->oom_kills == 0 && last->pids_refused == 0 && last->pids_now == 0;
+}
+
+static bool is_at_rest(const struct cgroup *cg, const struct cgroup_tree *tree)
+{
+    char events[NUMBER_BYTES];
+    uint64_t charged;
+    return cgroup_read_of(cg, tree, CGROUP_UNIFIED, "cgroup.events", events, sizeof(events)) &&
+           strcmp(events, "populated 0\nfrozen 0\n") == 0 &&
+           cgroup_read_number(cg, tree, CGROUP_MEMORY, "memory.usage_in_bytes", &charged) &&
+           charged < CHARGE_BATCH_BYTES;
+}
+
+/* The quota is written although it is the same: that makes what is left of the period whole again,
+ * and lets go who was throttled. */
+static bool set_back(const struct cgroup *cg, const struct cgroup_tree *tree,
+                     const struct spawn_limits *limits)
+{
+    char quota[NUMBER_BYTES];
+    snprintf(quota, sizeof(quota), "%" PRIu64, cgroup_cpu_quota_us(limits));
+    return cgroup_write_of(cg, tree, CGROUP_MEMORY, "memory.max_usage_in_bytes", "0") &&
+           cgroup_write_of(cg, tree, CGROUP_CPU, "cpu.cfs_quota_us", quota);
+}
+
+bool cgroup_renew(const struct cgroup *cg, const struct cgroup_tree *tree,
+                  const struct spawn_limits *limits)
+{
+    return cgroup_tree_can_renew(tree) && is_at_rest(cg, tree) && set_back(cg, tree, limits);
+}
