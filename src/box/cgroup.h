@@ -138,7 +138,7 @@ bool cgroup_count(const struct cgroup *cg, const struct cgroup_tree *tree, uint6
 bool cgroup_is_unmarked(const struct spawn_stats *last);
 
 /* Makes such a group, which has these limits already, as good as a new one. False: it is not, and
- * is to be removed. One that cgroup_kill() was called for never is: Linux 6.14 and later
- * kill whoever is cloned into it. */
+ * is to be removed. One that cgroup_kill() was called for never is: Linux 6.18 kills
+ * whoever is cloned into it. */
 bool cgroup_renew(const struct cgroup *cg, const struct cgroup_tree *tree,
                   const struct spawn_limits *limits);
