@@ -159,6 +159,8 @@ void session_destroy(struct session *s)
     }
     struct spawn_message m = {.verb = SPAWN_DESTROY, .sandbox = s->sandbox};
     spawner_client_ask(s->spawner, &m, on_destroyed, s);
+    if (s->is_sealed)
+        spawner_client_forget_stats(s->spawner, &s->sealed);
 }
 
 void session_destroy_if_due(struct session *s)
