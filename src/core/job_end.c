@@ -196,26 +196,18 @@ static void set_document(struct job *j, const struct execution *e)
     j->state = e->verdict.state;
     j->started_ns = e->started_ns;
     j->ended_ns = e->ended_ns ? e->ended_ns : clock_wall_ns();
-}
-
-static void tell_end(const struct job *j, const struct execution *e)
-{
-    const struct plane *p = j->plane;
-    const struct plane_ending ending = {
-        .id = j->id, .owner = j->owner, .session_id = j->session_id, .execution = e};
-    p->events->ended(p->events_ctx, &ending);
+    j->figures = (struct job_figures){
+        .kind = e->verdict.kind, .duration_ms = e->duration_ms, .cpu_us = e->facts.stats.cpu_us};
 }
 
 /* Every ending. */
 static void end(struct job *j, const struct execution *e)
 {
-    struct plane *p = j->plane;
     set_document(j, e);
-    if (p->events)
-        tell_end(j, e);
     if (j->is_dropped) { /* it could not be written that it began: nobody knows it */
         j->is_carried = false;
         job_leave_session(j);
+        job_observe(j);
         job_let_go(j);
         return;
     }
