@@ -12,7 +12,8 @@
 #include "base/strbuf.h"
 #include "base/utf8.h"
 
-#define LINE_TAIL ",\"cut\":true}\n"
+#define LINE_TAIL  ",\"cut\":true}\n"
+#define LINE_USUAL 400
 
 const char *const log_level_names[LOG_LEVEL_COUNT + 1] = {
     [LOG_LEVEL_DEBUG] = "debug",
@@ -96,7 +97,9 @@ static void add_escaped(struct strbuf *line, const char *text)
 
 static void add_field(struct strbuf *line, const struct log_field *field)
 {
-    strbuf_add_fmt(line, ",\"%s\":", field->key);
+    strbuf_add(line, ",\"", 2);
+    strbuf_add_str(line, field->key);
+    strbuf_add(line, "\":", 2);
     switch (field->type) {
     case LOG_FIELD_END:
         break;
@@ -150,6 +153,7 @@ void log_write(const struct log *log, enum log_level level, const char *message,
 
     scoped_strbuf struct strbuf line;
     strbuf_init(&line, LOG_LINE_MAX_BYTES - sizeof(LINE_TAIL));
+    strbuf_reserve(&line, LINE_USUAL);
     strbuf_add_fmt(&line, "{\"time\":\"%s\",\"level\":\"%s\",\"message\":", time,
                    log_level_names[level]);
     add_escaped(&line, message);
