@@ -22,10 +22,9 @@ void access_log_request(const struct log *log, const struct http_record *r,
 
 void access_log_execution(const struct log *log, const struct plane_ending *ending)
 {
-    const struct execution *e = ending->execution;
     log_info(log, "execution ended", LOG_STR("execution", ending->id),
              LOG_STR("session", ending->session_id), LOG_STR("owner", ending->owner),
-             LOG_STR("state", execution_state_name(e->verdict.state)),
-             LOG_STR("reason", reason_kind_name(e->verdict.kind)), LOG_MS("ms", e->duration_ms),
-             LOG_MS("cpu_ms", (double)e->facts.stats.cpu_us / 1e3));
+             LOG_STR("state", execution_state_name(ending->state)),
+             LOG_STR("reason", reason_kind_name(ending->kind)), LOG_MS("ms", ending->duration_ms),
+             LOG_MS("cpu_ms", (double)ending->cpu_us / 1e3));
 }

@@ -69,15 +69,13 @@ static void on_created(void *ctx, double ms, bool is_pooled)
 static void on_ended(void *ctx, const struct plane_ending *ending)
 {
     const struct api *api = ctx;
-    const struct execution *e = ending->execution;
-    const struct verdict *v = &e->verdict;
     struct metrics *m = api->metrics;
-    metrics_observe(m, METRIC_EXECUTION_SECONDS, METRIC_AT(METRIC_STATE(v->state)),
-                    e->duration_ms / 1e3);
-    metrics_add(m, METRIC_EXECUTIONS, METRIC_AT(METRIC_STATE(v->state), !ending->session_id), 1);
-    if (v->kind != REASON_NONE)
-        metrics_add(m, METRIC_REASONS, METRIC_AT(METRIC_REASON(v->kind)), 1);
-    metrics_add(m, METRIC_EXECUTION_CPU, METRIC_PLAIN, (double)e->facts.stats.cpu_us / 1e6);
+    size_t state = METRIC_STATE(ending->state);
+    metrics_observe(m, METRIC_EXECUTION_SECONDS, METRIC_AT(state), ending->duration_ms / 1e3);
+    metrics_add(m, METRIC_EXECUTIONS, METRIC_AT(state, !ending->session_id), 1);
+    if (ending->kind != REASON_NONE)
+        metrics_add(m, METRIC_REASONS, METRIC_AT(METRIC_REASON(ending->kind)), 1);
+    metrics_add(m, METRIC_EXECUTION_CPU, METRIC_PLAIN, (double)ending->cpu_us / 1e6);
     access_log_execution(api->log, ending);
 }
 

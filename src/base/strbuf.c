@@ -40,6 +40,12 @@ static void reserve(struct strbuf *b, size_t extra)
     b->cap = cap;
 }
 
+void strbuf_reserve(struct strbuf *b, size_t extra)
+{
+    reserve(b, MIN(extra, b->max - b->len));
+    b->data[b->len] = '\0';
+}
+
 void strbuf_add(struct strbuf *b, const void *data, size_t len)
 {
     BUG_ON(b->max == 0);

@@ -19,6 +19,9 @@ void strbuf_init(struct strbuf *b, size_t max_bytes);
 void strbuf_release(struct strbuf *b); /* ends it; may be used on a zeroed struct */
 void strbuf_clear(struct strbuf *b);   /* empty again, memory kept */
 
+/* Room for so many bytes more, in one piece with what is there. */
+void strbuf_reserve(struct strbuf *b, size_t extra);
+
 void strbuf_add(struct strbuf *b, const void *data, size_t len);
 void strbuf_add_str(struct strbuf *b, const char *text);
 void strbuf_add_char(struct strbuf *b, char c);

@@ -37,6 +37,9 @@ enum json_style { JSON_STYLE_COMPACT, JSON_STYLE_PRETTY };
 /* Adds the value as text, with keys in the order they were set and no newline at the end. */
 void json_add(struct strbuf *out, const json_t *value, enum json_style style);
 
+/* Adds a string as json_add() writes json_text(), without a value in between. */
+void json_add_text(struct strbuf *out, const char *bytes, size_t len);
+
 /* Writes the value and a newline to `fd`. */
 MUST_CHECK int json_write(int fd, const json_t *value, enum json_style style, struct error *err);
 

@@ -128,6 +128,7 @@ static int start(struct cell *c, struct error *err)
         .stdin_fd = take_fd(&c->stdin_fd),
         .outputs = {&c->e.out, &c->e.err},
         .output = c->events.told->output ? on_output : NULL,
+        .pipes = c->request->pipes,
         .is_lazy = true,
         .ended = on_output_ended,
         .ctx = c,

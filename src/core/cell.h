@@ -12,6 +12,8 @@
 #include "runtime/kernel.h"
 #include "runtime/spawner_client.h"
 
+struct pipes;
+
 /* Borrowed until the end, but for the fds, which are taken. */
 struct cell_request {
     const char *id; /* that the execution is to have; NULL: any */
@@ -23,7 +25,8 @@ struct cell_request {
     const char *cwd;         /* the same, as a path inside; NULL: where the kernel is */
     struct execution_input *inputs;
     size_t input_count;
-    int stdin_fd; /* -1: empty */
+    int stdin_fd;        /* -1: empty */
+    struct pipes *pipes; /* a stock of them; NULL: none */
     uint64_t timeout_ms;
     size_t output_bytes;
     bool wants_artifacts;

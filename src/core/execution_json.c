@@ -3,7 +3,6 @@
 #include "core/execution_json.h"
 
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -14,30 +13,15 @@
 #include "codec/sha256.h"
 #include "core/mime.h"
 
+#define TEXT_MAX   (SIZE_MAX / 4) /* all that it is made of is bounded */
+#define TEXT_USUAL 640            /* of one that went well, without its output */
+
 static json_t *json_time(int64_t wall_ns)
 {
     char text[CLOCK_TEXT_BYTES];
     if (wall_ns == 0)
         return json_null();
     clock_format(wall_ns, text);
-    return json_string(text);
-}
-
-static json_t *json_milli(double ms)
-{
-    return json_real((double)(int64_t)(ms * 1000 + 0.5) / 1000);
-}
-
-static json_t *json_signal(int signal)
-{
-    const char *name = signal ? sigabbrev_np(signal) : NULL;
-    char text[24];
-    if (signal == 0)
-        return json_null();
-    if (name)
-        snprintf(text, sizeof(text), "SIG%s", name);
-    else
-        snprintf(text, sizeof(text), "%d", signal);
     return json_string(text);
 }
 
@@ -152,29 +136,232 @@ static json_t *json_exception(const struct exception *e)
                      json_text(e->traceback, strlen(e->traceback)));
 }
 
+/* --- the document, written field by field ------------------------------------------------------
+ */
+
+struct view {
+    const struct execution *e;
+    const struct execution_names *names;
+};
+
+static void add_null(struct strbuf *out)
+{
+    strbuf_add(out, "null", 4);
+}
+
+static void add_string(struct strbuf *out, const char *text)
+{
+    json_add_text(out, text, strlen(text));
+}
+
+static void add_tree(struct strbuf *out, json_t *value)
+{
+    json_add(out, value, JSON_STYLE_COMPACT);
+    json_decref(value);
+}
+
+static void add_number(struct strbuf *out, uint64_t value)
+{
+    char text[FORMAT_BYTES];
+    if (value > INT64_MAX) {
+        add_tree(out, json_number(value));
+        return;
+    }
+    format_u64(value, text);
+    strbuf_add_str(out, text);
+}
+
+static void add_time(struct strbuf *out, int64_t wall_ns)
+{
+    char text[CLOCK_TEXT_BYTES];
+    if (wall_ns == 0) {
+        add_null(out);
+        return;
+    }
+    clock_format(wall_ns, text);
+    add_string(out, text);
+}
+
+/* Thousandths, with no more digits than they need: 12.5, 3.0. What has more than 15 digits is
+ * written as all reals are. */
+static void add_milli(struct strbuf *out, double ms)
+{
+    int64_t us = (int64_t)(ms * 1000 + 0.5);
+    if (us < 0 || us >= 1000000000000000) {
+        add_tree(out, json_real((double)us / 1000));
+        return;
+    }
+    const char digits[] = {(char)('0' + us / 100 % 10), (char)('0' + us / 10 % 10),
+                           (char)('0' + us % 10)};
+    size_t len = digits[2] != '0' ? 3 : digits[1] != '0' ? 2 : 1;
+    add_number(out, (uint64_t)us / 1000);
+    strbuf_add_char(out, '.');
+    strbuf_add(out, digits, len);
+}
+
+static void add_id(struct strbuf *out, const struct view *v)
+{
+    add_string(out, v->names->id ? v->names->id : v->e->id);
+}
+
+static void add_session(struct strbuf *out, const struct view *v)
+{
+    if (v->names->session_id)
+        add_string(out, v->names->session_id);
+    else
+        add_null(out);
+}
+
+static void add_language(struct strbuf *out, const struct view *v)
+{
+    add_string(out, v->names->language);
+}
+
+static void add_state(struct strbuf *out, const struct view *v)
+{
+    add_string(out, execution_state_name(v->e->verdict.state));
+}
+
+static void add_exit_code(struct strbuf *out, const struct view *v)
+{
+    const struct facts *f = &v->e->facts;
+    if (f->has_ended && f->signal == 0)
+        strbuf_add_fmt(out, "%d", f->exit_code);
+    else
+        add_null(out);
+}
+
+static void add_signal(struct strbuf *out, const struct view *v)
+{
+    int signal = v->e->facts.signal;
+    const char *name = signal ? sigabbrev_np(signal) : NULL;
+    if (signal == 0)
+        add_null(out);
+    else if (name)
+        strbuf_add_fmt(out, "\"SIG%s\"", name);
+    else
+        strbuf_add_fmt(out, "\"%d\"", signal);
+}
+
+static void add_reason(struct strbuf *out, const struct view *v)
+{
+    add_tree(out, json_reason(&v->e->verdict));
+}
+
+static void add_output(struct strbuf *out, const struct output *o)
+{
+    if (output_kept(o) == o->head.len && !output_is_cut(o)) {
+        json_add_text(out, strbuf_str(&o->head), o->head.len);
+        return;
+    }
+    add_tree(out, json_output(o));
+}
+
+static void add_stdout(struct strbuf *out, const struct view *v)
+{
+    add_output(out, &v->e->out);
+}
+
+static void add_stderr(struct strbuf *out, const struct view *v)
+{
+    add_output(out, &v->e->err);
+}
+
+static void add_truncated_parts(struct strbuf *out, const struct view *v)
+{
+    add_tree(out, json_truncated(v->e));
+}
+
+static void add_results(struct strbuf *out, const struct view *v)
+{
+    add_tree(out, json_results(v->e));
+}
+
+static void add_exception(struct strbuf *out, const struct view *v)
+{
+    add_tree(out, json_exception(&v->e->exception));
+}
+
+static void add_artifacts(struct strbuf *out, const struct view *v)
+{
+    add_tree(out, json_artifacts(v->e));
+}
+
+static void add_usage(struct strbuf *out, const struct view *v)
+{
+    const struct spawn_stats *s = &v->e->facts.stats;
+    strbuf_add_str(out, "{\"cpu_ms\":");
+    add_milli(out, (double)s->cpu_us / 1000);
+    strbuf_add_str(out, ",\"peak_memory_bytes\":");
+    add_number(out, s->memory_peak_bytes);
+    strbuf_add_char(out, '}');
+}
+
+static void add_created(struct strbuf *out, const struct view *v)
+{
+    add_time(out, v->names->created_ns ? v->names->created_ns : v->e->created_ns);
+}
+
+static void add_started(struct strbuf *out, const struct view *v)
+{
+    add_time(out, v->e->started_ns);
+}
+
+static void add_ended(struct strbuf *out, const struct view *v)
+{
+    add_time(out, v->e->ended_ns);
+}
+
+static void add_duration(struct strbuf *out, const struct view *v)
+{
+    add_milli(out, v->e->duration_ms);
+}
+
+static const struct {
+    const char *name;
+    void (*add)(struct strbuf *out, const struct view *v);
+} fields[] = {
+    {"id", add_id},
+    {"session_id", add_session},
+    {"language", add_language},
+    {"state", add_state},
+    {"exit_code", add_exit_code},
+    {"signal", add_signal},
+    {"reason", add_reason},
+    {"stdout", add_stdout},
+    {"stderr", add_stderr},
+    {"truncated", add_truncated_parts},
+    {"results", add_results},
+    {"error", add_exception},
+    {"artifacts", add_artifacts},
+    {"usage", add_usage},
+    {"created_at", add_created},
+    {"started_at", add_started},
+    {"ended_at", add_ended},
+    {"duration_ms", add_duration},
+};
+
+void execution_text(struct strbuf *out, const struct execution *e,
+                    const struct execution_names *names)
+{
+    const struct view view = {.e = e, .names = names};
+    strbuf_init(out, TEXT_MAX);
+    strbuf_reserve(out, TEXT_USUAL + e->out.head.len + e->err.head.len);
+    for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+        strbuf_add_str(out, i == 0 ? "{\"" : ",\"");
+        strbuf_add_str(out, fields[i].name);
+        strbuf_add(out, "\":", 2);
+        fields[i].add(out, &view);
+    }
+    strbuf_add_char(out, '}');
+}
+
 json_t *execution_json(const struct execution *e, const char *language)
 {
-    const struct facts *f = &e->facts;
-    bool has_code = f->has_ended && f->signal == 0;
-    json_t *object = json_pack("{s:s, s:n, s:s, s:s}", "id", e->id, "session_id", "language",
-                               language, "state", execution_state_name(e->verdict.state));
-    json_object_set_new(object, "exit_code", has_code ? json_integer(f->exit_code) : json_null());
-    json_object_set_new(object, "signal", json_signal(f->signal));
-    json_object_set_new(object, "reason", json_reason(&e->verdict));
-    json_object_set_new(object, "stdout", json_output(&e->out));
-    json_object_set_new(object, "stderr", json_output(&e->err));
-    json_object_set_new(object, "truncated", json_truncated(e));
-    json_object_set_new(object, "results", json_results(e));
-    json_object_set_new(object, "error", json_exception(&e->exception));
-    json_object_set_new(object, "artifacts", json_artifacts(e));
-    json_object_set_new(object, "usage",
-                        json_pack("{s:o, s:o}", "cpu_ms",
-                                  json_milli((double)f->stats.cpu_us / 1000), "peak_memory_bytes",
-                                  json_number(f->stats.memory_peak_bytes)));
-    json_object_set_new(object, "created_at", json_time(e->created_ns));
-    json_object_set_new(object, "started_at", json_time(e->started_ns));
-    json_object_set_new(object, "ended_at", json_time(e->ended_ns));
-    json_object_set_new(object, "duration_ms", json_milli(e->duration_ms));
+    scoped_strbuf struct strbuf text;
+    execution_text(&text, e, &(struct execution_names){.language = language});
+    json_t *object = json_parse_own(text.data, text.len);
+    BUG_ON(!object);
     return object;
 }
 

@@ -27,6 +27,7 @@ static void fill_request(struct job *j)
         .inputs = j->inputs,
         .input_count = j->input_count,
         .stdin_fd = take_fd(&j->stdin_fd),
+        .pipes = &j->plane->pipes,
         .timeout_ms = j->timeout_ms,
         .output_bytes = j->output_bytes,
         .wants_artifacts = true,

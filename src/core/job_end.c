@@ -83,6 +83,12 @@ static json_t *link_of(const struct job *j, const struct haul_item *item)
     return links_json(j->plane->order.links, &link, item->mtime_ns);
 }
 
+/* For one more field. */
+static void open_again(struct strbuf *document)
+{
+    document->len--; /* its closing brace */
+}
+
 /* The bytes of what a stateless run made come with its result, as far as they are not too many;
  * those of others can be fetched. */
 static json_t *files_json(const struct job *j)
@@ -102,11 +108,15 @@ static json_t *files_json(const struct job *j)
 }
 
 /* One in a session has those of the session. */
-static void add_requirements(const struct job *j, json_t *document)
+static void add_requirements(const struct job *j, struct strbuf *document)
 {
     scoped_json json_t *list = catalog_requirements(j->kind);
-    if (json_array_size(list) > 0)
-        json_object_set(document, "requirements", list);
+    if (json_array_size(list) == 0)
+        return;
+    open_again(document);
+    strbuf_add_str(document, ",\"requirements\":");
+    json_add(document, list, JSON_STYLE_COMPACT);
+    strbuf_add_char(document, '}');
 }
 
 /* Both lists have the order of their paths. */
@@ -175,15 +185,25 @@ static void plan_archive(struct job *j, const struct execution *e)
     j->is_carried = haul_has_left(&j->haul);
 }
 
-static void set_document(struct job *j, const struct execution *e)
+/* Nearly every one: it made no file, so what is told is what is kept. */
+static void set_plain(struct job *j, struct strbuf *text)
 {
-    scoped_json json_t *o = execution_json(e, j->language);
-    json_object_set_new(o, "id", json_string(j->id));
-    json_object_set_new(o, "created_at", plane_time(j->created_ns));
-    if (j->session_id)
-        json_object_set_new(o, "session_id", json_string(j->session_id));
-    if (j->is_once)
-        add_requirements(j, o);
+    j->document_len = text->len;
+    if (j->is_once) {
+        j->document = xstrndup(text->data, text->len);
+        open_again(text);
+        strbuf_add_str(text, ",\"files\":[]}");
+        j->answer_len = text->len;
+        j->answer = strbuf_take(text);
+    } else {
+        j->document = strbuf_take(text);
+    }
+}
+
+static void set_with_files(struct job *j, const struct execution *e, const struct strbuf *text)
+{
+    scoped_json json_t *o = json_parse_own(text->data, text->len);
+    BUG_ON(!o);
     j->document = dump_fitting(o, e, &j->document_len);
     /* What follows is told and not kept: addresses expire. */
     plan_archive(j, e);
@@ -193,29 +213,37 @@ static void set_document(struct job *j, const struct execution *e)
         json_object_set_new(o, "files", files_json(j));
     if (j->is_once || j->haul.count > 0)
         j->answer = plane_dump(json_incref(o), &j->answer_len);
+}
+
+static void set_document(struct job *j, const struct execution *e)
+{
+    scoped_strbuf struct strbuf text;
+    const struct execution_names names = {.id = j->id,
+                                          .session_id = j->session_id,
+                                          .language = j->language,
+                                          .created_ns = j->created_ns};
+    execution_text(&text, e, &names);
+    if (j->is_once)
+        add_requirements(j, &text);
+    if (e->artifacts.count == 0 && j->haul.count == 0 && text.len <= DOCUMENT_MAX)
+        set_plain(j, &text);
+    else
+        set_with_files(j, e, &text);
     j->state = e->verdict.state;
     j->started_ns = e->started_ns;
     j->ended_ns = e->ended_ns ? e->ended_ns : clock_wall_ns();
-}
-
-static void tell_end(const struct job *j, const struct execution *e)
-{
-    const struct plane *p = j->plane;
-    const struct plane_ending ending = {
-        .id = j->id, .owner = j->owner, .session_id = j->session_id, .execution = e};
-    p->events->ended(p->events_ctx, &ending);
+    j->figures = (struct job_figures){
+        .kind = e->verdict.kind, .duration_ms = e->duration_ms, .cpu_us = e->facts.stats.cpu_us};
 }
 
 /* Every ending. */
 static void end(struct job *j, const struct execution *e)
 {
-    struct plane *p = j->plane;
     set_document(j, e);
-    if (p->events)
-        tell_end(j, e);
     if (j->is_dropped) { /* it could not be written that it began: nobody knows it */
         j->is_carried = false;
         job_leave_session(j);
+        job_observe(j);
         job_let_go(j);
         return;
     }

@@ -121,11 +121,33 @@ void job_finish(struct job *j)
  * stays a little longer when what is in it is still to be read. */
 void job_let_go(struct job *j)
 {
+    struct plane *p = j->plane;
     j->is_told = true;
     if (!j->session)
         job_finish(j);
     else if (!j->is_carried)
         session_close(j->session); /* whose end finishes the job */
+    pipes_restock(&p->pipes);      /* for the next one */
+}
+
+/* For metrics and logs, of which nobody waits for any: after the answer. Once, also when the end
+ * has to be written again. */
+void job_observe(struct job *j)
+{
+    const struct plane *p = j->plane;
+    if (!p->events || j->is_observed)
+        return;
+    j->is_observed = true;
+    const struct plane_ending ending = {
+        .id = j->id,
+        .owner = j->owner,
+        .session_id = j->session_id,
+        .state = j->state,
+        .kind = j->figures.kind,
+        .duration_ms = j->figures.duration_ms,
+        .cpu_us = j->figures.cpu_us,
+    };
+    p->events->ended(p->events_ctx, &ending);
 }
 
 static void on_end_written(void *ctx, const struct store_answer *answer)
@@ -134,6 +156,7 @@ static void on_end_written(void *ctx, const struct store_answer *answer)
     const struct error *err = j->is_dropped ? NULL : answer->err;
     if (err && error_passes(err) && (j->is_known || !j->fn)) {
         job_tell_waiter(j, err);
+        job_observe(j);
         j->is_carried = false;
         if (j->session)
             session_close(j->session);
@@ -153,6 +176,7 @@ static void on_end_written(void *ctx, const struct store_answer *answer)
         journal_add(j->journal, JOURNAL_ENDED, j->answer ? j->answer : j->document,
                     j->answer ? j->answer_len : j->document_len);
     job_tell_waiter(j, err);
+    job_observe(j);
     job_let_go(j);
 }
 

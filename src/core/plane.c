@@ -119,6 +119,7 @@ void plane_free(struct plane *p)
     map_release(&p->sessions);
     map_release(&p->names);
     recovery_free(p->recovery);
+    pipes_release(&p->pipes);
     free(p);
 }
 

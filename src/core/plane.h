@@ -188,7 +188,10 @@ void plane_get_info(const struct plane *plane, struct plane_info *out);
 struct plane_ending {
     const char *id, *owner;
     const char *session_id; /* NULL: stateless */
-    const struct execution *execution;
+    enum execution_state state;
+    enum reason_kind kind;
+    double duration_ms;
+    uint64_t cpu_us;
 };
 
 /* What happens here, for metrics and logs; called with borrowed data. */

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/map.h"
+#include "core/pipes.h"
 #include "core/plane.h"
 
 /* Somebody who waits for something to be so and written down. */
@@ -85,6 +86,7 @@ struct job {
     bool has_begun;   /* stateless: its code runs, or ran */
     bool is_dropped;  /* could not be written down: nobody will hear of its end */
     bool is_told;     /* its end is written and told */
+    bool is_observed; /* its end was counted and logged */
     enum wish_mode mode;
     plane_fn fn; /* NULL: nobody waits */
     void *ctx;
@@ -100,6 +102,11 @@ struct job {
     char *answer; /* ...and what is told, when that is more: files, addresses */
     size_t answer_len;
     int64_t ended_ns;
+    struct job_figures {
+        enum reason_kind kind;
+        double duration_ms;
+        uint64_t cpu_us;
+    } figures;                /* of its end, for metrics and logs */
     struct loop_timer *timer; /* writes that it runs; tries a write again; forgets it */
 };
 
@@ -107,6 +114,7 @@ struct plane {
     struct plane_order order;
     struct map sessions, names, jobs;
     struct loop_timer *sweep;
+    struct pipes pipes;
     uint64_t running, queued, lingering; /* executions */
     uint64_t starting;                   /* stateless ones that wait for their sandbox */
     bool is_recovering;
@@ -224,6 +232,7 @@ void job_note(struct job *j, plane_fn fn, void *ctx); /* the same; `fn` NULL: no
 void job_on_old(void *job);                           /* it runs for a while now */
 void job_write_end(void *job);                        /* and tells it then */
 void job_leave_session(struct job *j);
+void job_observe(struct job *j); /* its end, by metrics and log */
 void job_let_go(struct job *j);
 void job_finish(struct job *j);
 bool job_leave_queue(struct job *j); /* false: it does not wait */

@@ -113,6 +113,8 @@ void live_tell(const struct live *l, plane_fn fn, void *ctx)
 void live_tell_all(const struct live *l, struct plane_waiter *waiters)
 {
     size_t len;
+    if (!waiters) /* as at the end of each execution */
+        return;
     scoped_free char *text = plane_dump(live_json(l), &len);
     plane_answer(waiters, text, len, NULL);
 }

@@ -160,6 +160,8 @@ void session_destroy(struct session *s)
     struct spawn_message m = {.verb = SPAWN_DESTROY, .sandbox = s->sandbox};
     s->sealed.layers = 0; /* its counters may be those of another soon: nobody reads them here */
     spawner_client_ask(s->spawner, &m, on_destroyed, s);
+    if (s->is_sealed)
+        spawner_client_forget_stats(s->spawner, &s->sealed);
 }
 
 void session_destroy_if_due(struct session *s)

@@ -5,13 +5,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/fd.h"
 #include "base/memory.h"
 #include "core/feed.h"
 #include "core/output_file.h"
+#include "core/pipes.h"
 
 #define READ_BYTES        (64 * KIB)
 #define READS_PER_TURN    16 /* so that a flood leaves room for timers */
@@ -79,38 +78,22 @@ static int watch(struct stream *s, struct error *err)
     return loop_watch_new(&s->watch, s->stdio->loop, s->fd, LOOP_READ, on_readable, s, err);
 }
 
-/* A pipe belongs to who made it, which is nobody inside; but programs open /dev/stdout by name. */
-static int open_pipe(int fds[2], struct error *err)
-{
-    if (pipe2(fds, O_CLOEXEC) < 0)
-        return error_sys(err, "make pipe");
-    if (fchmod(fds[0], 0666) < 0) {
-        error_sys(err, "share a pipe");
-        close(fds[0]);
-        close(fds[1]);
-        return -1;
-    }
-    return 0;
-}
-
 static int open_output(struct stdio *stdio, struct stream *s, int *theirs, struct error *err)
 {
     int fds[2];
-    if (open_pipe(fds, err) < 0)
+    if (pipes_open_output(fds, err) < 0)
         return -1;
     s->fd = fds[0];
     *theirs = fds[1];
     if (stdio->order.wants_throughput)
         fcntl(fds[0], F_SETPIPE_SZ, PIPE_WANTED_BYTES); /* a smaller one is only slower */
-    if (stdio->order.is_lazy)
-        return fd_set_nonblock(s->fd) < 0 ? error_sys(err, "prepare a pipe") : 0;
-    return watch(s, err);
+    return stdio->order.is_lazy ? 0 : watch(s, err);
 }
 
 static int open_input(struct stdio *stdio, struct loop *loop, int *theirs, struct error *err)
 {
     int fds[2];
-    if (open_pipe(fds, err) < 0)
+    if (pipes_open(fds, err) < 0)
         return -1;
     *theirs = fds[0];
     if (stdio->order.stdin_fd >= 0)
@@ -129,6 +112,21 @@ static struct stdio *make(struct loop *loop, const struct stdio_order *order)
     return stdio;
 }
 
+/* Whether the pipes were in stock. */
+static bool take_pipes(struct stdio *stdio, int theirs[3])
+{
+    struct pipes_set set;
+    const struct stdio_order *o = &stdio->order;
+    if (!o->pipes || !o->is_lazy || o->stdin_fd >= 0 || !pipes_take(o->pipes, &set))
+        return false;
+    theirs[0] = set.input;
+    for (int i = 0; i < 2; i++) {
+        stdio->streams[i].fd = set.outputs[i][0];
+        theirs[1 + i] = set.outputs[i][1];
+    }
+    return true;
+}
+
 int stdio_new(struct stdio **out, struct loop *loop, const struct stdio_order *order, int theirs[3],
               struct error *err)
 {
@@ -136,6 +134,10 @@ int stdio_new(struct stdio **out, struct loop *loop, const struct stdio_order *o
     scoped_fd int in = -1;
     scoped_fd int output = -1;
     scoped_fd int errors = -1;
+    if (take_pipes(stdio, theirs)) {
+        *out = stdio;
+        return 0;
+    }
     if (open_input(stdio, loop, &in, err) < 0 ||
         open_output(stdio, &stdio->streams[0], &output, err) < 0 ||
         open_output(stdio, &stdio->streams[1], &errors, err) < 0) {

@@ -14,12 +14,14 @@
 
 enum execution_stream { EXECUTION_STDOUT, EXECUTION_STDERR };
 
+struct pipes;
 struct stdio;
 
 /* Borrowed until the free. */
 struct stdio_order {
     int stdin_fd;              /* taken, even on failure; -1: an empty input */
     bool wants_throughput;     /* larger pipes */
+    struct pipes *pipes;       /* of a lazy one without input: a stock; NULL: none */
     bool is_lazy;              /* read only by stdio_read_now(), until stdio_watch() */
     struct output *outputs[2]; /* by enum execution_stream: filled */
     void (*output)(void *ctx, enum execution_stream stream, const void *data, size_t len);

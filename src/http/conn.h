@@ -136,6 +136,7 @@ void http_release(struct http_request *r);
 
 /* What conn.c needs of the server. */
 const struct http_server_config *http_server_config(const struct http_server *server);
+const struct route_table *http_server_routes(const struct http_server *server);
 struct loop *http_server_loop(const struct http_server *server);
 char *http_server_buffer(struct http_server *server); /* CONN_READ_BYTES */
 const char *http_server_date(struct http_server *server);

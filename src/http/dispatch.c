@@ -48,13 +48,12 @@ static void keep_parameters(struct http_request *r)
 static enum refusal check_target(struct http_conn *c, const char **hint)
 {
     struct http_request *r = &c->request;
-    const struct http_server_config *config = http_server_config(c->server);
-    struct framing_head *head = &c->framing.head;
+    const struct framing_head *head = &c->framing.head;
     *hint = url_parse(&r->url, head->target, NULL);
     if (*hint)
         return REFUSAL_TARGET;
     r->has_path = true;
-    switch (route_find(config->routes, config->route_count, head->method, r->url.path, &r->match)) {
+    switch (route_find(http_server_routes(c->server), head->method, r->url.path, &r->match)) {
     case ROUTE_FOUND:
         keep_parameters(r);
         return REFUSAL_NONE;

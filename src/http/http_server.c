@@ -39,6 +39,7 @@ struct listener {
 struct http_server {
     struct loop *loop;
     struct http_server_config config;
+    struct route_table routes;
     struct listener listeners[LISTENER_MAX];
     size_t listener_count;
     uint16_t port;
@@ -67,6 +68,11 @@ struct http_server {
 const struct http_server_config *http_server_config(const struct http_server *s)
 {
     return &s->config;
+}
+
+const struct route_table *http_server_routes(const struct http_server *s)
+{
+    return &s->routes;
 }
 
 struct loop *http_server_loop(const struct http_server *s)
@@ -422,6 +428,7 @@ int http_server_open(struct http_server **out, struct loop *loop,
     s->config = *config;
     apply_presets(&s->config);
     s->sweep_ms = sweep_interval(&s->config);
+    route_table_init(&s->routes, config->routes, config->route_count);
     peers_init(&s->peers, seed);
     s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     *out = s;
@@ -459,6 +466,7 @@ void http_server_free(struct http_server *s)
     loop_timer_free(s->kick);
     loop_timer_free(s->drain);
     peers_release(&s->peers);
+    route_table_release(&s->routes);
     if (s->spare_fd >= 0)
         close(s->spare_fd);
     free(s);

@@ -53,13 +53,18 @@ void counters_release(struct counters *c)
         scoped_close_fd(&c->meter.dirs[i]);
 }
 
+static bool is_of(const struct counters_hot *h, uint32_t slot, uint32_t nest)
+{
+    return h->is_open && h->slot == slot && h->nest == nest;
+}
+
 /* That of the sandbox, or the one that was read longest ago. */
 static struct counters_hot *find_hot(struct counters *c, uint32_t slot, uint32_t nest)
 {
     struct counters_hot *oldest = &c->hot[0];
     for (size_t i = 0; i < COUNTERS_HOT; i++) {
         struct counters_hot *h = &c->hot[i];
-        if (h->is_open && h->slot == slot && h->nest == nest)
+        if (is_of(h, slot, nest))
             return h;
         if (!h->is_open || (oldest->is_open && h->turn < oldest->turn))
             oldest = h;
@@ -87,4 +92,12 @@ bool counters_read(struct counters *c, uint32_t slot, uint32_t nest, struct spaw
     if (!c->timer)
         set_timer(c);
     return true;
+}
+
+void counters_forget(struct counters *c, uint32_t slot, uint32_t nest)
+{
+    for (size_t i = 0; i < COUNTERS_HOT; i++) {
+        if (is_of(&c->hot[i], slot, nest))
+            close_hot(&c->hot[i]);
+    }
 }

@@ -9,7 +9,7 @@
 #include "event/loop.h"
 #include "wire/meter.h"
 
-#define COUNTERS_HOT     16
+#define COUNTERS_HOT     32 /* as many as a busy pool has parked, each read when it rehearsed */
 #define COUNTERS_CALM_MS 1000
 
 struct counters {
@@ -30,3 +30,6 @@ void counters_release(struct counters *c); /* and closes what is in its meter */
 
 /* As meter_read(). */
 bool counters_read(struct counters *c, uint32_t slot, uint32_t nest, struct spawn_stats *out);
+
+/* The sandbox ends: its files make room for those of one that lives. */
+void counters_forget(struct counters *c, uint32_t slot, uint32_t nest);

@@ -20,7 +20,8 @@ struct kernel {
     kernel_message_fn fn;
     void *ctx;
     struct frame_inbox inbox;
-    bool is_calling; /* a callback is under way, and may free us */
+    bool is_answered; /* what came last ends a request: nothing is expected behind it */
+    bool is_calling;  /* a callback is under way, and may free us */
     bool is_doomed;
 };
 
@@ -69,6 +70,7 @@ static bool take_frame(struct kernel *k, const char *at, size_t len, size_t *use
     case FRAME_WHOLE:
         break;
     }
+    k->is_answered = m.type == KERNEL_DONE;
     k->is_calling = true;
     k->fn(k->ctx, &m, NULL);
     k->is_calling = false;
@@ -103,11 +105,12 @@ static bool take_datagram(struct kernel *k)
     return true;
 }
 
+/* After an error on the channel the loop does not call again. */
 static void on_readable(void *ctx, unsigned events)
 {
-    (void)events;
     struct kernel *k = ctx;
-    for (int i = 0; i < READS_PER_TURN && take_datagram(k); i++)
+    bool is_last = events & LOOP_HANGUP;
+    for (int i = 0; i < READS_PER_TURN && take_datagram(k) && (is_last || !k->is_answered); i++)
         ;
 }
 

@@ -343,3 +343,8 @@ bool spawner_client_read_stats(struct spawner_client *c, const struct spawn_seal
     *out = s;
     return true;
 }
+
+void spawner_client_forget_stats(struct spawner_client *c, const struct spawn_sealed *where)
+{
+    counters_forget(&c->counters, where->slot, where->nest);
+}

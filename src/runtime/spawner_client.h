@@ -70,3 +70,4 @@ void spawner_client_explain(const struct spawner_client *client, const struct sp
  * `where` is what the sandbox was told to be sealed by. */
 bool spawner_client_read_stats(struct spawner_client *client, const struct spawn_sealed *where,
                                struct spawn_stats *out);
+void spawner_client_forget_stats(struct spawner_client *client, const struct spawn_sealed *where);

@@ -104,7 +104,7 @@ static int check_metadata(struct sqlite_db *db, const struct store_session *s, s
 
 static int add_metadata(struct sqlite_db *db, const struct store_session *s, struct error *err)
 {
-    if (!s->metadata)
+    if (!s->metadata || strcmp(s->metadata, "{}") == 0) /* nearly all of them */
         return 0;
     if (check_metadata(db, s, err) < 0)
         return -1;

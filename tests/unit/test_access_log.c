@@ -87,21 +87,23 @@ static void test_execution(void **state)
 {
     (void)state;
     struct log log = open_log(LOG_LEVEL_INFO);
-    struct execution e = {
-        .id = "exe_inside",
-        .verdict = {.state = EXECUTION_TIMEOUT, .kind = REASON_TIMEOUT, .message = "secret"},
-        .facts = {.stats = {.cpu_us = 1500}},
-        .duration_ms = 1000.25,
-    };
     struct plane_ending ending = {
-        .id = "exe_1", .owner = "key_1", .session_id = "ses_1", .execution = &e};
+        .id = "exe_1",
+        .owner = "key_1",
+        .session_id = "ses_1",
+        .state = EXECUTION_TIMEOUT,
+        .kind = REASON_TIMEOUT,
+        .duration_ms = 1000.25,
+        .cpu_us = 1500,
+    };
     access_log_execution(&log, &ending);
     assert_string_equal(
         read_line(), "\"level\":\"info\",\"message\":\"execution ended\",\"execution\":\"exe_1\","
                      "\"session\":\"ses_1\",\"owner\":\"key_1\",\"state\":\"timeout\",\"reason\":"
                      "\"timeout\",\"ms\":1000.250,\"cpu_ms\":1.500}");
     log = open_log(LOG_LEVEL_INFO);
-    e.verdict = (struct verdict){.state = EXECUTION_COMPLETED};
+    ending.state = EXECUTION_COMPLETED;
+    ending.kind = REASON_NONE;
     ending.session_id = NULL;
     access_log_execution(&log, &ending);
     assert_non_null(strstr(read_line(), "\"session\":null,\"owner\":\"key_1\",\"state\":"

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "check.h"
 
@@ -23,6 +24,21 @@ static void test_both_ways(void **state)
         assert_string_equal(text, rows[i].text);
         assert_true(clock_parse(text, &ns));
         assert_int_equal(ns, rows[i].ns);
+    }
+}
+
+/* Each day that 64 bits can tell. */
+static void test_every_day(void **state)
+{
+    (void)state;
+    for (int64_t day = -106751; day <= 106750; day++) {
+        char text[CLOCK_TEXT_BYTES], wanted[CLOCK_TEXT_BYTES];
+        time_t seconds = day * 86400 + (day * 7919 % 86400 + 86400) % 86400;
+        struct tm tm;
+        gmtime_r(&seconds, &tm);
+        strftime(wanted, sizeof(wanted), "%Y-%m-%dT%H:%M:%S.007Z", &tm);
+        clock_format(seconds * 1000000000 + 7999999, text);
+        assert_string_equal(text, wanted);
     }
 }
 
@@ -53,6 +69,7 @@ int main(void)
 {
     static const struct CMUnitTest cases[] = {
         {"a time is the same in both ways", test_both_ways, NULL, NULL, NULL},
+        {"every day has its date", test_every_day, NULL, NULL, NULL},
         {"what is no such time is refused", test_refused, NULL, NULL, NULL},
     };
     struct check check = {.count = ARRAY_LEN(cases)};

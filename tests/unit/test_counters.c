@@ -132,6 +132,27 @@ static void test_many(void **state)
     end(&w);
 }
 
+/* Those that live keep theirs, however many have ended. */
+static void test_forget(void **state)
+{
+    (void)state;
+    struct world w;
+    begin(&w);
+    put_group(&w, 0, 7);
+    assert_int_equal(peak_of(&w, 0), 7);
+    for (unsigned slot = 1; slot < 2 * COUNTERS_HOT; slot++) {
+        put_group(&w, slot, slot);
+        assert_int_equal(peak_of(&w, slot), slot);
+        counters_forget(&w.counters, slot, SPAWN_NO_NEST);
+        assert_int_equal(check_count_fds(), w.fds + METER_COUNTERS);
+    }
+    counters_forget(&w.counters, 0, 1); /* another's */
+    assert_int_equal(check_count_fds(), w.fds + METER_COUNTERS);
+    assert_int_equal(peak_of(&w, 0), 7);
+    assert_int_equal(check_count_fds(), w.fds + METER_COUNTERS);
+    end(&w);
+}
+
 static void on_look(void *ctx)
 {
     loop_stop(ctx);
@@ -160,6 +181,7 @@ int main(void)
     check_one(&check, "they stay open, and tell what is new", test_open);
     check_one(&check, "a group that is gone", test_gone);
     check_one(&check, "of many, only the last stay open", test_many);
+    check_one(&check, "those of one that ends make room", test_forget);
     check_one(&check, "when nobody asks they are closed", test_calm);
     return check_run(&check, "counters");
 }

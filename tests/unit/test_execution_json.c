@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "base/scoped.h"
+#include "base/strbuf.h"
 #include "check.h"
 
 #define KEPT    64 /* bytes of each stream */
@@ -22,9 +23,23 @@ static void begin(struct execution *e)
     e->created_ns = MORNING;
 }
 
+/* The text is what a tree of it would be written as. */
+static void expect_as_tree(const struct execution *e)
+{
+    scoped_strbuf struct strbuf text;
+    scoped_strbuf struct strbuf again;
+    execution_text(&text, e, &(struct execution_names){.language = "python"});
+    scoped_json json_t *document = json_parse_own(text.data, text.len);
+    assert_non_null(document);
+    strbuf_init(&again, 1 * MIB);
+    json_add(&again, document, JSON_STYLE_COMPACT);
+    assert_string_equal(strbuf_str(&text), strbuf_str(&again));
+}
+
 /* The value at one name of the document, as text. */
 static void expect(const struct execution *e, const char *name, const char *wanted)
 {
+    expect_as_tree(e);
     scoped_json json_t *document = execution_json(e, "python");
     const json_t *value = json_object_get(document, name);
     assert_non_null(value);
@@ -234,10 +249,59 @@ static void test_facts(void **state)
     execution_release(&e);
 }
 
+static void test_names(void **state)
+{
+    (void)state;
+    struct execution e;
+    scoped_strbuf struct strbuf text;
+    begin(&e);
+    const struct execution_names names = {
+        .id = "exe_2", .session_id = "ses_1", .language = "bash", .created_ns = MORNING + 1000000};
+    execution_text(&text, &e, &names);
+    assert_non_null(strstr(strbuf_str(&text), "{\"id\":\"exe_2\",\"session_id\":\"ses_1\","
+                                              "\"language\":\"bash\","));
+    assert_non_null(strstr(strbuf_str(&text), "\"created_at\":\"2027-01-15T08:00:00.001Z\","));
+    execution_release(&e);
+}
+
+struct milli_case {
+    const char *name;
+    double ms;
+    const char *told;
+};
+
+static const struct milli_case milli_cases[] = {
+    {"no time at all", 0, "0.0"},
+    {"thousandths", 0.001, "0.001"},
+    {"what is less is rounded", 0.0004, "0.0"},
+    {"upwards, too", 0.9996, "1.0"},
+    {"a tenth has one digit", 12.5, "12.5"},
+    {"a hundredth two", 12.05, "12.05"},
+    {"three of them", 12.055, "12.055"},
+    {"a zero inside stays", 7.101, "7.101"},
+    {"ten years", 315360000000.125, "315360000000.125"},
+};
+
+static void test_milli(void **state)
+{
+    const struct milli_case *c = *state;
+    struct execution e;
+    scoped_free char *wanted = xasprintf(",\"duration_ms\":%s}", c->told);
+    scoped_strbuf struct strbuf text;
+    begin(&e);
+    e.duration_ms = c->ms;
+    execution_text(&text, &e, &(struct execution_names){.language = "bash"});
+    assert_string_equal(strstr(strbuf_str(&text), ",\"duration_ms\""), wanted);
+    expect_as_tree(&e);
+    execution_release(&e);
+}
+
 int main(void)
 {
     struct check check = {.count = 0};
     check_rows(&check, end_cases, test_end);
+    check_rows(&check, milli_cases, test_milli);
+    check_one(&check, "who tells it may give it other names", test_names);
     check_rows(&check, reason_cases, test_reason);
     check_rows(&check, output_cases, test_output);
     check_one(&check, "what is not whole is told with its size", test_truncated);

@@ -96,6 +96,56 @@ static void test_text(void **state)
                                            "b\\u0000c\\n\",\"\",null,\"\xc3\xa9\",5]");
 }
 
+static void test_add_text(void **state)
+{
+    (void)state;
+    char all[256];
+    for (int i = 0; i < 256; i++)
+        all[i] = (char)i;
+    const struct {
+        const char *bytes;
+        size_t len;
+    } rows[] = {{"", 0},      {"plain", 5},      {"\"q\" \\ /\b\f\n\r\t\x7f", 14},
+                {"a\0b", 3},  {"\n\n", 2},       {"\xc3\xa9 \xe2\x80\xa8 \xf0\x9f\x98\x80", 11},
+                {"a\xff", 2}, {all, sizeof(all)}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        scoped_json json_t *value = json_text(rows[i].bytes, rows[i].len);
+        scoped_strbuf struct strbuf text;
+        scoped_strbuf struct strbuf same;
+        strbuf_init(&text, 4000);
+        strbuf_init(&same, 4000);
+        json_add(&text, value, JSON_STYLE_COMPACT);
+        json_add_text(&same, rows[i].bytes, rows[i].len);
+        assert_string_equal(strbuf_str(&same), strbuf_str(&text));
+    }
+}
+
+/* Texts, and values as they can be built: byte by byte what jansson writes. */
+static void test_as_jansson(void **state)
+{
+    static const char *const texts[] = {
+        "[]",
+        "{}",
+        "[[],{},[[[]]]]",
+        "{\"a\":{\"b\":[1,-2,0,9223372036854775807,-9223372036854775808]},\"\":null}",
+        "[true,false,null,\"\",\"\\u0001\\u007f\\\"\\\\/\\u00e9\"]",
+        "{\"\\u0001\\\"\":1,\"z\":2,\"a\":3}",
+        "[0.0,-0.0,1.0,-1.5,46.007,0.1,1e3,1e15,123456789012345678.0,1e300,1e-7,5e-324,0.0001]",
+        "[1e16,2.5e-5,1.7976931348623157e308,100000.0,1e22,0.30000000000000004,1e5,1e-300]",
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        scoped_json json_t *value = json_parse_own(texts[i], strlen(texts[i]));
+        assert_non_null(value);
+        scoped_free char *wanted =
+            json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15) | JSON_COMPACT);
+        scoped_strbuf struct strbuf text;
+        strbuf_init(&text, 4000);
+        json_add(&text, value, JSON_STYLE_COMPACT);
+        assert_string_equal(strbuf_str(&text), wanted);
+    }
+}
+
 static void test_number(void **state)
 {
     (void)state;
@@ -142,6 +192,8 @@ int main(void)
     check_rows(&check, cases, test_parse);
     check_one(&check, "limits the depth when nobody asks for it", test_depth_default);
     check_one(&check, "makes any bytes a valid string", test_text);
+    check_one(&check, "writes values as jansson does", test_as_jansson);
+    check_one(&check, "writes a string as the value is written", test_add_text);
     check_one(&check, "keeps numbers that jansson's integers cannot hold", test_number);
     check_one(&check, "writes lines and pages", test_write);
     check_one(&check, "reads NUL in what we wrote, and only there", test_own);

@@ -342,10 +342,11 @@ static void test_observed(void **state)
         observe_request(&r, &server);
     }
     observe_request(&records[1], &server);
-    const struct execution e = {.verdict = {.state = EXECUTION_FAILED, .kind = REASON_OOM},
-                                .facts = {.stats = {.cpu_us = 2500000}},
-                                .duration_ms = 12};
-    const struct plane_ending ending = {.id = "exe_1", .execution = &e};
+    const struct plane_ending ending = {.id = "exe_1",
+                                        .state = EXECUTION_FAILED,
+                                        .kind = REASON_OOM,
+                                        .duration_ms = 12,
+                                        .cpu_us = 2500000};
     observe_plane.ended(&api, &ending);
     observe_plane.created(&api, 0.2, true);
 

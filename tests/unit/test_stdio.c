@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/memory.h"
 #include "check.h"
+#include "core/pipes.h"
 
 #define KEPT 1000
 
@@ -243,6 +244,73 @@ static void test_flood(void **state)
     world_close(&w);
 }
 
+/* --- pipes made in advance ------------------------------------------------------------------- */
+
+static bool is_read_without_waiting(int fd)
+{
+    return fcntl(fd, F_GETFL) & O_NONBLOCK;
+}
+
+static void test_stock(void **state)
+{
+    (void)state;
+    struct error err;
+    struct world w;
+    struct stat first, again;
+    char byte;
+    struct pipes pipes = {0};
+    pipes_restock(&pipes);
+    world_open(&w, -1);
+    close_theirs(&w);
+    stdio_free(w.stdio);
+    const struct stdio_order order = {.stdin_fd = -1,
+                                      .outputs = {&w.out, &w.err},
+                                      .output = on_output,
+                                      .pipes = &pipes,
+                                      .is_lazy = true,
+                                      .ended = on_ended,
+                                      .ctx = &w};
+    unsigned before = check_count_fds();
+    assert_int_equal(stdio_new(&w.stdio, w.loop, &order, w.theirs, &err), 0);
+    assert_int_equal(check_count_fds(), before); /* those that were in stock */
+    assert_int_equal(read(w.theirs[0], &byte, 1), 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(fstat(w.theirs[i], &first), 0);
+        assert_int_equal(first.st_mode & 0777, 0666);
+        assert_false(is_read_without_waiting(w.theirs[i]));
+    }
+    print(&w, 1, "to stdout");
+    print(&w, 2, "to stderr");
+    stdio_read_now(w.stdio);
+    assert_text(&w.out, "to stdout");
+    assert_text(&w.err, "to stderr");
+    assert_false(stdio_has_ended(w.stdio));
+    close_theirs(&w);
+    stdio_read_now(w.stdio);
+    assert_true(stdio_has_ended(w.stdio));
+    stdio_free(w.stdio);
+
+    /* The next one has others, whether there were some in stock or not. */
+    assert_int_equal(stdio_new(&w.stdio, w.loop, &order, w.theirs, &err), 0);
+    assert_int_equal(fstat(w.theirs[2], &again), 0);
+    assert_true(again.st_ino != first.st_ino);
+    pipes_release(&pipes);
+    w.fds_before -= 5;
+    world_close(&w);
+}
+
+static void test_stock_is_bounded(void **state)
+{
+    (void)state;
+    unsigned before = check_count_fds();
+    struct pipes pipes = {0};
+    for (int i = 0; i < 3 * PIPES_STOCK; i++)
+        pipes_restock(&pipes);
+    assert_int_equal(check_count_fds(), before + 5 * PIPES_STOCK);
+    pipes_release(&pipes);
+    assert_int_equal(check_count_fds(), before);
+}
+
 /* --- discarding ------------------------------------------------------------------------------ */
 
 static void on_late_ended(void *ctx)
@@ -352,6 +420,8 @@ int main(void)
     check_one(&check, "what is there can be read at once", test_read_now);
     check_one(&check, "a full pipe is read at once", test_full_pipe);
     check_one(&check, "a flood does not hold that up", test_flood);
+    check_one(&check, "pipes can come from a stock, once", test_stock);
+    check_one(&check, "a stock has an end", test_stock_is_bounded);
     check_one(&check, "what comes late is dropped", test_discard);
     check_one(&check, "a discarded input ends, and so does its source", test_discard_ends_input);
     check_one(&check, "without an input there is an empty one", test_no_input);
