@@ -742,6 +742,15 @@ def test_says_again_what_was_not_acknowledged(kernel):
     assert [f.type for f in kernel.receive_answer()] == [SYNCED, 67, DONE], "the next request implies it"
 
 
+def test_a_rehearsal_leaves_no_trace(kernel):
+    for _ in range(2):
+        kernel.send(SET, b"rehearse\0", generation=1)
+    kernel.send(SYNC)
+    assert [(frame.type, frame.generation) for frame in (kernel.receive(), kernel.receive())] == [(SYNCED, 0), (READY, 0)]
+    assert "'_'" in error_of(kernel, "_")["value"]
+    assert kernel.execute("1/0").error["traceback"].count("<cell 2>") == 1
+
+
 def test_end_of_the_channel_ends_it(tmp_path):
     with start(tmp_path) as kernel:
         kernel.execute("import atexit, threading\natexit.register(input)\nthreading.Thread(target=threading.Event().wait).start()")
