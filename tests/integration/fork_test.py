@@ -8,6 +8,7 @@ import pathlib
 import random
 import signal
 import struct
+import subprocess
 
 import pytest
 
