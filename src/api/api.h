@@ -108,13 +108,16 @@ struct api {
     int64_t started_ns;               /* monotonic */
     struct attempt_outcome *outcomes; /* of attempts, that are not written yet */
     size_t outcome_count;
-    bool is_draining; /* it is to stop: /health/ready says so */
+    struct placing *placings; /* of uploads, whose removal the storage has not answered yet */
+    bool is_draining;         /* it is to stop: /health/ready says so */
     bool is_rootless;
     uint32_t layers; /* that sandboxes have here: bits of enum layer; 0: not known yet */
 };
 
 /* Forgets what could not be written of attempts; after the store. */
 void attempt_free_all(struct api *api);
+/* Forgets what uploads wait for; after the calls, right before the blobs go. */
+void placing_free_all(struct api *api);
 
 /* The rows as http_server.h takes them, with the prefix; owned by the table. */
 struct api_table;

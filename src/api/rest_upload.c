@@ -11,6 +11,7 @@
 #include "core/errand.h"
 #include "core/uploads.h"
 
+#define REMOVE_MS     5000 /* a storage that is silent has the file told all the same */
 #define BODY_MAX      (64 * KIB)
 #define URL_MAX_BYTES (16 * KIB)
 #define EXPIRES_MS    3600000u
@@ -89,13 +90,17 @@ static void on_create(struct api_call *call)
 /* --- from there into the session -------------------------------------------------------------- */
 
 struct placing {
-    struct api_call *call;
+    struct placing *next; /* in api.placings */
+    struct api *api;
+    struct api_call *call; /* NULL: it was told, or who asked has left; it is about to end */
     struct blob *blob;
     struct errand *errand; /* NULL: it is over */
     struct blob_get *get;  /* NULL: all has come, or nothing will */
     char key[UPLOAD_KEY_BYTES];
     char *session, *path;
-    json_t *file; /* as it is now; NULL: not known yet */
+    json_t *file;             /* as it is now; NULL: not known yet */
+    int status;               /* to answer; 0: it is not there yet */
+    struct loop_timer *timer; /* until it is told, removed or not */
 };
 
 static void free_placing(struct placing *p)
@@ -104,6 +109,7 @@ static void free_placing(struct placing *p)
         errand_close(p->errand);
     if (p->get)
         blob_get_abort(p->get);
+    loop_timer_free(p->timer);
     json_decref(p->file);
     free(p->session);
     free(p->path);
@@ -121,8 +127,10 @@ static void fail(struct placing *p, const struct error *err)
 static void on_gone(void *ctx)
 {
     struct placing *p = ctx;
-    api_take(p->call);
-    free_placing(p);
+    api_take(take_ptr(&p->call));
+    loop_timer_free(take_ptr(&p->timer));
+    if (!p->status) /* else the storage has a word for us yet */
+        free_placing(p);
 }
 
 static void on_data(void *ctx, const void *data, size_t len)
@@ -164,10 +172,40 @@ static void on_entry(void *ctx, const struct errand_entry *entry)
     p->file = file_json(p->session, p->path, entry);
 }
 
-/* What is not removed now goes in a day. */
+static void tell(void *ctx)
+{
+    struct placing *p = ctx;
+    struct api_call *call = take_ptr(&p->call);
+    loop_timer_free(take_ptr(&p->timer));
+    if (!call)
+        return;
+    api_on_gone(call, NULL, NULL);
+    if (p->file)
+        api_answer(call, p->status, take_ptr(&p->file));
+    else
+        api_answer_empty(call, p->status);
+}
+
+/* Told only now: who is told may put other bytes to the same address at once, and they must not be
+ * what is removed. What could not be removed goes in a day. */
 static void on_removed(void *ctx, const struct error *err)
 {
-    (void)ctx, (void)err;
+    (void)err;
+    struct placing *p = ctx, **at = &p->api->placings;
+    while (*at != p)
+        at = &(*at)->next;
+    *at = p->next;
+    tell(p);
+    free_placing(p);
+}
+
+void placing_free_all(struct api *api)
+{
+    while (api->placings) {
+        struct placing *p = api->placings;
+        api->placings = p->next;
+        free_placing(p);
+    }
 }
 
 static void on_ended(void *ctx, const struct errand_end *end)
@@ -178,13 +216,11 @@ static void on_ended(void *ctx, const struct errand_end *end)
         fail(p, &end->error);
         return;
     }
-    blob_remove(p->blob, p->key, on_removed, NULL);
-    api_on_gone(p->call, NULL, NULL);
-    if (p->file)
-        api_answer(p->call, end->is_created ? 201 : 200, take_ptr(&p->file));
-    else
-        api_answer_empty(p->call, 204);
-    free_placing(p);
+    p->status = !p->file ? 204 : end->is_created ? 201 : 200;
+    p->timer = loop_timer_new(p->api->loop, REMOVE_MS, tell, p);
+    p->next = p->api->placings;
+    p->api->placings = p;
+    blob_remove(p->blob, p->key, on_removed, p);
 }
 
 static const struct errand_events events = {
@@ -218,7 +254,8 @@ static void on_place(struct api_call *call)
     const struct place_wish *wish = api_body(call);
     struct error err;
     struct placing *p = xcalloc(1, sizeof(*p));
-    *p = (struct placing){.call = call,
+    *p = (struct placing){.api = api_of(call),
+                          .call = call,
                           .blob = api_of(call)->blob,
                           .session = xstrdup(api_parameter(call, "id")),
                           .path = xstrdup(wish->path)};

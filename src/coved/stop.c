@@ -71,6 +71,7 @@ void stop_release(struct coved *c)
     plane_free(c->plane);
     mcp_door_free(c->mcp);
     uploads_free(c->uploads);
+    placing_free_all(&c->api);
     storage_free(c->storage);
     if (c->catalog)
         catalog_free(c->catalog);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Large files into a session by way of the bucket: a presigned address, then into the workspace; whole or not at all."""
+import contextlib
 import hashlib
 import os
 import urllib.error
@@ -9,8 +10,8 @@ import pytest
 
 from artifact_s3_test import serve
 from artifact_test import open_session, run
-from covetest import PATIENCE, wait_for
-from s3_server import SECRET_KEY, S3Server
+from covetest import PATIENCE
+from s3_server import SECRET_KEY, Proxy, S3Server
 
 API = "/api/v1/sessions"
 
@@ -54,12 +55,32 @@ def test_a_file_goes_by_way_of_the_bucket(served, s3, size):
     assert upload["url"] not in served.log_path.read_text()
     assert put(upload["url"], data) == 200
     placed = place(served, session, upload, "in/large.bin")
+    # At once: what somebody puts there again is not what was to be removed.
+    assert not [name for name in s3.objects() if "uploads/" in name]
     assert placed.status == 201 and placed.json["size"] == size, placed
     assert sum_of(served, session, "in/large.bin") == hashlib.sha256(data).hexdigest()
-    wait_for(lambda: not [name for name in s3.objects() if "uploads/" in name], "an empty bucket")
     again = place(served, session, upload, "in/other.bin")
     assert again.status == 404 and again.code == "upload_not_found"
     assert served.delete(f"{API}/{session}").status == 200
+
+
+class DeafToRemovals(Proxy):
+    @staticmethod
+    def pump(source, sink, limit):
+        with contextlib.suppress(OSError):
+            while (data := source.recv(65536)) and not data.startswith(b"DELETE "):
+                sink.sendall(data)
+
+
+def test_a_bucket_that_does_not_answer_a_removal_keeps_nobody_waiting(s3):
+    """It would be given up after minutes, and the file is there."""
+    with DeafToRemovals(s3.port) as proxy, serve(proxy.endpoint) as server:
+        session = open_session(server)
+        upload = begin(server, session)
+        assert put(upload["url"], b"bytes") == 200
+        assert place(server, session, upload, "in/file").status == 201
+        assert run(server, "print(open('in/file').read())", session)["stdout"] == "bytes\n"
+        assert [name for name in s3.objects() if "uploads/" in name], "or it was asked otherwise"
 
 
 def test_what_is_there_is_replaced_or_not(served):
