@@ -87,6 +87,34 @@ static void fail(struct session *child, const struct error *err)
     session_fail(child, err);
 }
 
+static bool is_born(const struct session *child)
+{
+    return child->fork.is_adopted && child->fork.is_ready;
+}
+
+/* Not before the session that it comes from goes on: who is told of the fork may use both. */
+static void finish(struct session *child)
+{
+    if (!is_born(child) || child->fork.parent)
+        return;
+    fork_release(child);
+    child->newest_ns = clock_wall_ns(); /* the files that came along are nobody's artifacts */
+    session_on_ready(child);
+}
+
+static void on_late(void *ctx)
+{
+    struct session *child = ctx;
+    struct error err;
+    if (is_born(child)) { /* the other is late, which is nothing to this one */
+        let_parent_go(child);
+        finish(child);
+        return;
+    }
+    error_set(&err, ERROR_TIMEOUT, "the fork was not done in time");
+    fail(child, &err);
+}
+
 static void on_orphaned(void *ctx)
 {
     struct error err;
@@ -101,6 +129,8 @@ static void forget_child(struct session *s)
     if (!child)
         return;
     child->fork.parent = NULL;
+    if (is_born(child))
+        session_set_timer(child, 0, on_late);
     if (child->fork.step >= FORK_BEAR)
         return; /* all that it needed of the parent is there */
     loop_watch_free(take_ptr(&child->fork.gate_watch));
@@ -114,14 +144,8 @@ void fork_forget(struct session *s)
     family_forget(s);
 }
 
-static void on_late(void *ctx)
-{
-    struct error err;
-    error_set(&err, ERROR_TIMEOUT, "the fork was not done in time");
-    fail(ctx, &err);
-}
-
-/* What the parent's interpreter says in the end. The fork may be long on its own then. */
+/* What the parent's interpreter says in the end, or why it says nothing. The fork may be on its own
+ * then. */
 static void on_parent_answer(void *ctx, const char *body, size_t len, const struct error *err)
 {
     (void)body;
@@ -130,6 +154,12 @@ static void on_parent_answer(void *ctx, const char *body, size_t len, const stru
     struct error local;
     if (!child)
         return;
+    parent->family.child = NULL;
+    child->fork.parent = NULL;
+    if (child->fork.step > FORK_BEAR) {
+        finish(child);
+        return;
+    }
     error_set(&local, ERROR_UNAVAILABLE, "the interpreter did not stand still");
     if (err)
         local = *err;
@@ -140,21 +170,10 @@ static void on_parent_answer(void *ctx, const char *body, size_t len, const stru
     if (local.hint[0] == '\0')
         error_hint(&local, "end the threads and processes that the code has started, close shared "
                            "memory and files without a name, and fork again");
-    parent->family.child = NULL;
-    child->fork.parent = NULL;
     fail(child, &local);
 }
 
 /* --- the steps ------------------------------------------------------------------------------- */
-
-static void finish(struct session *child)
-{
-    if (!child->fork.is_adopted || !child->fork.is_ready)
-        return;
-    fork_release(child);
-    child->newest_ns = clock_wall_ns(); /* the files that came along are nobody's artifacts */
-    session_on_ready(child);
-}
 
 bool fork_on_ready(struct session *child)
 {
@@ -191,7 +210,8 @@ static void on_heir_says(void *ctx, unsigned events)
         return;
     }
     drop_heir_channel(child);
-    let_parent_go(child);
+    loop_watch_free(take_ptr(&w->gate_watch));
+    open_gate(w->parent, take_fd(&w->gate_fd));
     w->pid = answer.pid;
     w->step = FORK_KILL;
     guest_keep(child->guest, &w->pid, 1);

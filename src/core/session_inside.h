@@ -62,7 +62,7 @@ struct family {
     const char *why_none; /* there are no heirs (any more) */
     struct heir heirs[SESSION_FORKS_MAX];
     size_t count;
-    struct session *child; /* the fork that is being made */
+    struct session *child; /* the fork that is being made, or waits for our interpreter */
     bool is_packing;       /* init copies the workspace for it, or for one that is no more */
     int gate_fd;           /* of one that is no more, closed until that has ended; -1: none */
 };
@@ -78,7 +78,7 @@ struct fork_work {
         FORK_LOOK,  /* the spawner sees that what is left has a memory of its own */
         FORK_ADOPT, /* init adopts the interpreter, which says that it is ready */
     } step;
-    struct session *parent; /* until its interpreter goes on */
+    struct session *parent; /* until its interpreter has said that it goes on */
     int gate_fd;
     struct loop_watch *gate_watch;
     int heir_fd; /* the heir's channel */

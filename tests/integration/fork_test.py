@@ -347,6 +347,8 @@ def test_a_fork_has_every_layer_of_a_cold_start():
         hidden = [line for line in set(fork["mounts"]) if fork["mounts"].count(line) == 2]
         assert len(hidden) == 1 and " /proc " in hidden[0]
         fork["mounts"].remove(hidden[0])
+        # And the larger part of its filter is the zygote's own.
+        assert int(fork["status"].pop("Seccomp_filters")) == int(usual["status"].pop("Seccomp_filters")) + 1
         assert fork == usual
 
 

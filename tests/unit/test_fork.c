@@ -170,6 +170,17 @@ static void bear(struct family_world *f)
     world_settle(&f->parent);
 }
 
+/* The heir is killed, its fork is seen to be on its own, is adopted and speaks. */
+static void adopt(struct family_world *f)
+{
+    world_init_says(&f->child, GUEST_KILLED, 0, 0, 0);
+    world_reply(&f->parent, SPAWN_APART, (struct spawn_stats){0});
+    world_expect_init(&f->child, GUEST_ADOPT, PID);
+    world_init_says(&f->child, GUEST_ADOPTED, 0, 0, 0);
+    world_assert_state(&f->child, SESSION_CREATING);
+    world_say(&f->child, KERNEL_READY, 0, 0, "{}", 2);
+}
+
 static void test_fork(void **state)
 {
     (void)state;
@@ -185,17 +196,107 @@ static void test_fork(void **state)
     assert_true(is_gate_open(&f));
     world_expect_init(&f.child, GUEST_KILL, 1);
     assert_false(world_is_asked(&f.parent, SPAWN_APART));
-    world_init_says(&f.child, GUEST_KILLED, 0, 0, 0);
-    world_reply(&f.parent, SPAWN_APART, (struct spawn_stats){0});
-    world_expect_init(&f.child, GUEST_ADOPT, PID);
-    world_init_says(&f.child, GUEST_ADOPTED, 0, 0, 0);
+    adopt(&f);
     world_assert_state(&f.child, SESSION_CREATING);
-    world_say(&f.child, KERNEL_READY, 0, 0, "{}", 2);
-    assert_string_equal(strbuf_str(&f.child.states), "ready ");
     world_say_done(&f.parent, generation, 0);
+    assert_string_equal(strbuf_str(&f.child.states), "ready ");
     assert_string_equal(strbuf_str(&f.parent.states), "ready ");
     world_assert_state(&f.parent, SESSION_READY);
     close_family(&f);
+}
+
+static uint32_t bring_to_birth(struct family_world *f)
+{
+    open_family(f);
+    uint32_t generation = begin_fork(f);
+    begin_files(f);
+    world_init_says(&f->parent, GUEST_FILES_DONE, 0, 0, 0);
+    world_init_says(&f->child, GUEST_FILES_DONE, 0, 0, 0);
+    bear(f);
+    world_expect_init(&f->child, GUEST_KILL, 1);
+    return generation;
+}
+
+static void test_parent_goes_on_first(void **state)
+{
+    (void)state;
+    struct family_world f;
+    uint32_t generation = bring_to_birth(&f);
+    world_say_done(&f.parent, generation, 0);
+    world_assert_state(&f.parent, SESSION_READY);
+    world_assert_state(&f.child, SESSION_CREATING);
+    adopt(&f);
+    assert_string_equal(strbuf_str(&f.child.states), "ready ");
+    close_family(&f);
+}
+
+/* What becomes of the other, once all of the fork is there, is nothing to it. */
+static void die(struct family_world *f)
+{
+    world_kernel_dies(&f->parent, 0, SIGKILL);
+    world_assert_state(&f->parent, SESSION_FAILED);
+}
+
+static void be_silent(struct family_world *f)
+{
+    world_advance(&f->parent, 4999);
+    world_assert_state(&f->child, SESSION_CREATING);
+    world_advance(&f->parent, 1);
+}
+
+static void be_reset(struct family_world *f)
+{
+    struct error err;
+    assert_int_equal(session_reset(f->parent.session, &err), 0);
+}
+
+static void be_closed(struct family_world *f)
+{
+    session_close(f->parent.session);
+    while (world_is_asked(&f->parent, SPAWN_DESTROY))
+        world_reply(&f->parent, SPAWN_DESTROY, (struct spawn_stats){0});
+    world_assert_state(&f->parent, SESSION_TERMINATED);
+}
+
+struct loss_case {
+    const char *name;
+    void (*lose)(struct family_world *f);
+};
+
+static const struct loss_case loss_cases[] = {
+    {"a fork is ready although the interpreter that it comes from has died", die},
+    {"a fork is ready although the interpreter that it comes from is silent", be_silent},
+    {"a fork is ready although the session that it comes from is reset", be_reset},
+    {"a fork is ready although the session that it comes from is closed", be_closed},
+};
+
+static void test_loss(void **state)
+{
+    const struct loss_case *c = *state;
+    struct family_world f;
+    bring_to_birth(&f);
+    adopt(&f);
+    c->lose(&f);
+    assert_string_equal(strbuf_str(&f.child.states), "ready ");
+    close_family(&f);
+}
+
+static void test_born_and_let_go(void **state)
+{
+    (void)state;
+    struct family_world f;
+    struct session_record record;
+    bring_to_birth(&f);
+    adopt(&f);
+    session_detach(take_ptr(&f.parent.session), &record);
+    world_assert_state(&f.child, SESSION_CREATING);
+    world_advance(&f.parent, 1);
+    assert_string_equal(strbuf_str(&f.child.states), "ready ");
+    session_close(f.child.session);
+    world_reply(&f.parent, SPAWN_DESTROY, (struct spawn_stats){0});
+    session_free(f.child.session);
+    release_family(&f);
+    world_release(&f.parent);
 }
 
 /* The end of the packing is no answer to what is asked next: until then the interpreter stands. */
@@ -464,6 +565,10 @@ int main(void)
     struct check check = {.count = 0};
     signal(SIGPIPE, SIG_IGN);
     check_one(&check, "a fork, step by step", test_fork);
+    check_one(&check, "a fork whose parent goes on first", test_parent_goes_on_first);
+    check_rows(&check, loss_cases, test_loss);
+    check_one(&check, "a fork is ready although another host has the session that it comes from",
+              test_born_and_let_go);
     check_one(&check, "no fork beside a terminal, and no terminal beside a fork", test_terminal);
     check_one(&check, "a fork that is closed while files are packed", test_closed_while_packing);
     check_one(&check, "a fork whose files do not fit", test_unpacking_fails);
