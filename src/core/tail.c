@@ -66,14 +66,19 @@ static struct head head_at(const struct tail *t, size_t at)
     return head;
 }
 
-static void drop_oldest(struct tail *t)
+/* So many bytes, or a head's more: of a long piece the end stays. */
+static void drop_oldest(struct tail *t, size_t excess)
 {
     struct head head = head_at(t, 0);
-    size_t len = sizeof(head) + head.len;
-    t->dropped += head.len;
+    bool is_cut = head.len > excess;
+    size_t len = is_cut ? excess : sizeof(head) + head.len;
     t->start = (t->start + len) % t->size;
     t->used -= len;
     t->last -= MIN(t->last, len);
+    t->dropped += MIN(head.len, excess);
+    head.len -= (uint32_t)MIN(head.len, excess);
+    if (is_cut)
+        copy_in(t, 0, &head, sizeof(head));
 }
 
 /* A larger ring with the same bytes, from its first on. */
@@ -97,7 +102,7 @@ static void grow(struct tail *t, size_t needed)
 static void make_room(struct tail *t, size_t len)
 {
     while (t->used > 0 && t->used + len > t->max)
-        drop_oldest(t);
+        drop_oldest(t, t->used + len - t->max);
     if (t->used + len > t->size)
         grow(t, t->used + len);
 }

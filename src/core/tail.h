@@ -1,6 +1,6 @@
 /* tail.h - the last of what a session's executions printed, for operators
  *
- * A ring in memory: the oldest pieces make room for the newest. It takes no more memory than was
+ * A ring in memory: the oldest bytes make room for the newest. It takes no more memory than was
  * printed, and never more than its maximum. What is printed shortly after one another on one stream
  * is one piece. */
 /* SPDX-License-Identifier: Apache-2.0 */
