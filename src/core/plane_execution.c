@@ -99,23 +99,22 @@ void plane_make_known(struct plane *p, const struct plane_caller *who, const cha
     job_note(j, fn, ctx);
 }
 
-static void unqueue(struct job *j)
+/* False: it runs, or has ended. */
+static bool cancel_unbegun(struct job *j)
 {
-    if (job_leave_queue(j))
+    bool is_queued = j->live && j->state == EXECUTION_QUEUED;
+    if (!job_leave_start(j) && !is_queued)
+        return false;
+    if (!is_queued || job_leave_queue(j))
         job_end_unbegun(j, EXECUTION_CANCELLED, REASON_CANCELLED, "cancelled before it began");
+    return true;
 }
 
 void plane_cancel(struct plane *p, const struct plane_caller *who, const char *id, plane_fn fn,
                   void *ctx)
 {
     struct job *j = find_job(p, who, id);
-    if (!j || j->document) {
-        plane_get_execution(p, who, id, fn, ctx);
-        return;
-    }
-    j->is_cancelled = true;
-    if (j->live && j->state == EXECUTION_QUEUED) {
-        unqueue(j);
+    if (!j || j->document || cancel_unbegun(j)) {
         plane_get_execution(p, who, id, fn, ctx);
         return;
     }

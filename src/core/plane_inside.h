@@ -76,7 +76,7 @@ struct job {
     size_t input_count;
     int stdin_fd;
     uint64_t timeout_ms, output_bytes;
-    bool is_idempotent, is_cancelled;
+    bool is_idempotent;
     struct cell_request request;
 
     enum execution_state state;
@@ -236,6 +236,7 @@ void job_observe(struct job *j); /* its end, by metrics and log */
 void job_let_go(struct job *j);
 void job_finish(struct job *j);
 bool job_leave_queue(struct job *j); /* false: it does not wait */
+bool job_leave_start(struct job *j); /* false: it has a sandbox, or needs none of its own */
 
 /* job_end.c */
 extern const struct execution_events job_events;

@@ -6,6 +6,7 @@ import pytest
 
 import covetest
 from covetest import wait_for
+from server import Server
 
 needs_root = pytest.mark.skipif(not covetest.IS_ROOT, reason="cgroups need root")
 SESSIONS, TEMPLATES, EXECUTIONS = "/api/v1/sessions", "/api/v1/templates", "/api/v1/executions"
@@ -68,6 +69,13 @@ def test_memory_that_was_asked_for_is_the_limit(shared_server):
     assert document["state"] == "failed" and document["reason"]["kind"] == "oom", document
     assert document["reason"]["limit"] == 64 * MIB
     assert run(shared_server, "/execute", code)["stdout"] == f"{100 * MIB}\n"
+
+
+@needs_root
+def test_a_share_may_be_exceeded_where_the_operator_lets_it():
+    with Server("--cpus-burst", "1") as server:
+        done = server.post("/execute", {"code": "import time\nwhile time.process_time() < 0.15: pass", "resources": {"cpus": 0.05}})
+    assert done.json["state"] == "completed" and done.json["duration_ms"] < 2000, "its share alone would take three seconds"
 
 
 def test_resources_have_ceilings(shared_server):

@@ -29,6 +29,9 @@ static int kind_is_here;
 static struct session *sessions[ASKED_MAX]; /* in the order in which they were taken */
 static size_t session_count;
 static uint64_t taken_memory; /* that the last of them was asked for with */
+static bool goes_out;         /* and waits for its way */
+static passage_fn way_fn;
+static void *way_ctx;
 
 struct catalog_kind *__wrap_plane_kind(struct plane *p, const char *template, const char *language,
                                        struct error *err);
@@ -43,6 +46,8 @@ json_t *__wrap_catalog_requirements(const struct catalog_kind *kind);
 int __wrap_plane_choose_network(const struct plane *p, const struct network_spec *wish,
                                 const struct catalog_kind *kind, struct network_spec *out,
                                 struct error *err);
+bool __wrap_plane_go_out(struct plane *p, struct session *session, const struct plane_way *way,
+                         passage_fn fn, void *ctx);
 int __wrap_job_fill(struct job *j, const struct code_wish *wish, const struct catalog_kind *kind,
                     char *const *env, struct error *err);
 const struct session_info *__wrap_session_info(const struct session *s);
@@ -109,6 +114,15 @@ int __wrap_plane_choose_network(const struct plane *p, const struct network_spec
     return 0;
 }
 
+bool __wrap_plane_go_out(struct plane *p, struct session *session, const struct plane_way *way,
+                         passage_fn fn, void *ctx)
+{
+    (void)p, (void)session, (void)way;
+    way_fn = fn;
+    way_ctx = ctx;
+    return !goes_out;
+}
+
 int __wrap_job_fill(struct job *j, const struct code_wish *wish, const struct catalog_kind *kind,
                     char *const *env, struct error *err)
 {
@@ -172,6 +186,7 @@ static void on_told(void *ctx, const char *text, size_t len, const struct error 
 static void open_scene(struct scene *s)
 {
     session_count = 0;
+    goes_out = false;
     *s = (struct scene){.plane = {.order = {.max_executions = MAX_RUNNING, .node = "node"}}};
 }
 
@@ -271,6 +286,13 @@ static void test_lost(void **state)
     close_scene(&s);
 }
 
+static void cancel(struct scene *s, size_t i)
+{
+    struct scene other = {0}; /* who cancels is not who asked */
+    plane_cancel(&s->plane, &(struct plane_caller){.owner = "key_a"}, s->ids[i], on_told, &other);
+    assert_int_equal(other.told, 1);
+}
+
 static void test_cancelled(void **state)
 {
     (void)state;
@@ -278,12 +300,28 @@ static void test_cancelled(void **state)
     open_scene(&s);
     ask(&s);
     ask(&s);
-    struct map_node *node = map_find(&s.plane.jobs, s.ids[0]);
-    MAP_OF(node, struct job, by_id)->is_cancelled = true;
-    enter(sessions[0], SESSION_READY);
+    cancel(&s, 0);
+    assert_int_equal(sessions[0]->info.state, SESSION_TERMINATING); /* it is not waited for */
     assert_int_equal(s.told, 1);
     ask(&s);
     assert_int_equal(s.refused, 0);
+    cancel(&s, 0); /* which changes nothing any more */
+    close_scene(&s);
+}
+
+static void test_cancelled_on_the_way(void **state)
+{
+    (void)state;
+    struct scene s;
+    open_scene(&s);
+    goes_out = true;
+    ask(&s);
+    enter(sessions[0], SESSION_READY);
+    assert_int_equal(s.told, 0);
+    cancel(&s, 0);
+    assert_int_equal(s.told, 1);
+    way_fn(way_ctx, NULL);
+    assert_null(sessions[0]->execution); /* it is too late to begin */
     close_scene(&s);
 }
 
@@ -325,5 +363,7 @@ int main(void)
     check_rows(&check, lost_cases, test_lost);
     check_one(&check, "one that is cancelled before it begins gives its place away",
               test_cancelled);
+    check_one(&check, "one that is cancelled on its way out never begins",
+              test_cancelled_on_the_way);
     return check_run(&check, "job_once");
 }
