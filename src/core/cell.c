@@ -150,6 +150,8 @@ static int start(struct cell *c, struct error *err)
         close(fds[i]);
     cell_set_timer(c, c->request->timeout_ms, cell_on_timeout);
     c->watch_timer = loop_timer_new(c->place.loop, WATCH_AFTER_MS, on_watch_time, c);
+    loop_expect(c->place.loop);
+    c->is_expected = true;
     return answer;
 }
 
@@ -236,9 +238,17 @@ static void on_exception(struct cell *c, const struct frame_message *m)
     snprintf(c->e.facts.exception, sizeof(c->e.facts.exception), "%s", c->e.exception.name);
 }
 
+static void meet(struct cell *c)
+{
+    if (c->is_expected)
+        loop_met(c->place.loop);
+    c->is_expected = false;
+}
+
 static void on_done(struct cell *c, const struct frame_message *m)
 {
     int32_t code;
+    meet(c);
     memcpy(&code, m->body, sizeof(code));
     c->e.facts.has_ended = true;
     c->e.facts.exit_code = code ? code : c->e.facts.has_exception ? 1 : 0;
@@ -351,6 +361,7 @@ void cell_on_over(struct cell *c, const struct spawn_stats *stats)
     c->stats.is_over = 1;
     c->is_gone = true;
     c->kernel_is_lost = true;
+    c->awaits_seal = false;
     if (c->counting) { /* here they are */
         c->counting->cell = NULL;
         c->counting = NULL;
@@ -519,6 +530,7 @@ void cell_free(struct cell *c)
 {
     if (!c)
         return;
+    meet(c);
     if (c->counting)
         c->counting->cell = NULL;
     if (c->culling)

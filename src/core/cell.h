@@ -48,7 +48,8 @@ struct cell_place {
     uint64_t sandbox;
     const struct spawn_limits *limits;
     const struct spawn_stats *before;  /* the counters when the last execution ended */
-    const struct spawn_sealed *sealed; /* no layers: not told yet */
+    const bool *is_sealed;             /* as far as the spawner has said by now */
+    const struct spawn_sealed *sealed; /* no layers: nobody may read its counters here */
     uint32_t generation;
     int64_t *newest_ns;   /* the last change that belongs to an earlier execution */
     bool is_plain;        /* the kernel speaks the plain form */
@@ -119,3 +120,4 @@ void cell_on_frame(struct cell *cell, const struct frame_message *m);
 void cell_on_channel_end(struct cell *cell, const char *why);          /* NULL: closed */
 void cell_on_guest(struct cell *cell, const struct guest_message *m);  /* NULL: init is gone */
 void cell_on_over(struct cell *cell, const struct spawn_stats *stats); /* so is the sandbox */
+void cell_on_sealed(struct cell *cell); /* the spawner has said so by now */

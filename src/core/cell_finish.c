@@ -54,7 +54,7 @@ static void finish(struct cell *c)
 
 void cell_check_finished(struct cell *c)
 {
-    if (c->step == CELL_FINISH && !c->is_collecting && !c->counting)
+    if (c->step == CELL_FINISH && !c->is_collecting && !c->counting && !c->awaits_seal)
         finish(c);
 }
 
@@ -161,13 +161,27 @@ void cell_tell_results(struct cell *c, size_t end)
 }
 
 /* What a good end is told with can be read from here. Any other may be the work of a limit, and the
- * spawner knows more about those. */
-static bool read_counters(struct cell *c)
+ * spawner knows more about those. Code may be over before the spawner, busy with others, has told
+ * that its sandbox is sealed: that word is on its way, and an answer would come behind it. */
+static void count(struct cell *c)
 {
     const struct facts *f = &c->e.facts;
     bool is_good = f->has_ended && f->exit_code == 0 && !c->kernel_is_lost;
-    return is_good && c->place.sealed->layers &&
-           spawner_client_read_stats(c->place.spawner, c->place.sealed, &c->stats);
+    if (is_good && !*c->place.is_sealed)
+        c->awaits_seal = true;
+    else if (!is_good || !c->place.sealed->layers ||
+             !spawner_client_read_stats(c->place.spawner, c->place.sealed, &c->stats))
+        begin_count(c);
+}
+
+void cell_on_sealed(struct cell *c)
+{
+    c->e.layers = c->place.sealed->layers;
+    if (!c->awaits_seal)
+        return;
+    c->awaits_seal = false;
+    count(c);
+    cell_check_finished(c);
 }
 
 /* For the files that changed, unless the kernel says that there are none; and after an interrupt,
@@ -192,7 +206,7 @@ void cell_begin_finish(struct cell *c)
     if (must_ask_init(c))
         begin_collect(c);
     /* A kernel that died may have met a limit, which only the counters tell. */
-    if ((c->request->wants_usage || c->kernel_is_lost) && !c->stats.is_over && !read_counters(c))
-        begin_count(c);
+    if ((c->request->wants_usage || c->kernel_is_lost) && !c->stats.is_over)
+        count(c);
     cell_check_finished(c);
 }

@@ -37,8 +37,10 @@ struct cell {
     unsigned ticks;
     bool is_putting;   /* init owes us the end of the files worker */
     bool is_sent;      /* the kernel may have its code */
+    bool is_expected;  /* its end, by the loop */
     bool is_untouched; /* the workspace, says the kernel */
     bool is_collecting;
+    bool awaits_seal;            /* the word of it tells where its counters are */
     struct cell_count *counting; /* the spawner owes us the counters */
     struct cell_count *culling;  /* and this the end of all that runs */
     bool kernel_is_lost;

@@ -58,9 +58,16 @@ static int make(struct pipes_set *out, struct error *err)
     return 0;
 }
 
+static void close_spent(struct pipes *pipes)
+{
+    while (pipes->spent_count > 0)
+        close(pipes->spent[--pipes->spent_count]);
+}
+
 void pipes_release(struct pipes *pipes)
 {
     struct pipes_set set;
+    close_spent(pipes);
     while (pipes_take(pipes, &set)) {
         close(set.input);
         close_pair(set.outputs[0]);
@@ -76,9 +83,17 @@ bool pipes_take(struct pipes *pipes, struct pipes_set *out)
     return true;
 }
 
+void pipes_leave(struct pipes *pipes, int fd)
+{
+    if (pipes->spent_count == PIPES_SPENT)
+        close_spent(pipes);
+    pipes->spent[pipes->spent_count++] = fd;
+}
+
 void pipes_restock(struct pipes *pipes)
 {
     struct error ignored;
+    close_spent(pipes);
     if (pipes->count < PIPES_STOCK && make(&pipes->sets[pipes->count], &ignored) == 0)
         pipes->count++;
 }

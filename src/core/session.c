@@ -288,6 +288,8 @@ static void on_sealed(struct session *s, const struct spawn_message *m)
     if (s->is_seal_awaited && !session_is_ending(s))
         session_tell(s);
     s->is_seal_awaited = false;
+    if (s->cell)
+        cell_on_sealed(s->cell);
 }
 
 /* Its pid 1 has ended: by its lifetime, by a limit, or by us. Whoever waits for one that was never

@@ -109,6 +109,7 @@ static struct cell_place make_place(struct session *s)
         .sandbox = s->sandbox,
         .limits = &s->template->limits,
         .before = &s->before,
+        .is_sealed = &s->is_sealed,
         .sealed = &s->sealed,
         .generation = s->generation,
         .newest_ns = &s->newest_ns,

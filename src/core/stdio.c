@@ -41,6 +41,14 @@ static void close_stream(struct stream *s)
     s->fd = -1;
 }
 
+static void end_stream(struct stream *s)
+{
+    struct pipes *pipes = s->stdio->order.pipes;
+    if (pipes && !s->watch)
+        pipes_leave(pipes, take_fd(&s->fd));
+    close_stream(s);
+}
+
 /* False when there is nothing more to read now. */
 static bool read_some(struct stream *s)
 {
@@ -52,7 +60,7 @@ static bool read_some(struct stream *s)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
     if (n <= 0) {
-        close_stream(s);
+        end_stream(s);
         return false;
     }
     if (o->outputs[which])

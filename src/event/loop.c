@@ -3,9 +3,14 @@
 #include "event/loop.h"
 
 #include <errno.h>
+#include <sched.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "event/loop_inside.h"
+
+#define ATTENTION_NS 500000
+#define QUICK_NS     1000000 /* with the time that waking up takes, on a machine that is busy */
 
 struct loop_watch {
     uv_poll_t uv;
@@ -52,6 +57,9 @@ int loop_open(struct loop **out, struct error *err)
         free(loop);
         return error_uv(err, code, "open event loop");
     }
+    uv_idle_init(&loop->uv, &loop->attention);
+    uv_unref((uv_handle_t *)&loop->attention); /* nobody waits for its end */
+    loop->attention.data = loop;
     *out = loop;
     return 0;
 }
@@ -60,6 +68,7 @@ void loop_free(struct loop *loop)
 {
     if (!loop)
         return;
+    uv_close((uv_handle_t *)&loop->attention, NULL);
     while (loop->working > 0)
         uv_run(&loop->uv, UV_RUN_ONCE);
     uv_run(&loop->uv, UV_RUN_NOWAIT); /* lets closing handles close... */
@@ -77,6 +86,35 @@ void loop_stop(struct loop *loop)
 {
     uv_stop(&loop->uv);
 }
+
+/* --- answers that are about to come --- */
+
+static void on_attention(uv_idle_t *idle)
+{
+    const struct loop *loop = idle->data;
+    if (clock_now_ns() - loop->asked_ns < ATTENTION_NS)
+        sched_yield();
+    else
+        uv_idle_stop(idle);
+}
+
+void loop_expect(struct loop *loop)
+{
+    loop->asked_ns = clock_now_ns();
+    if (loop->expected++ == 0 && loop->is_quick)
+        uv_idle_start(&loop->attention, on_attention);
+    else
+        uv_idle_stop(&loop->attention);
+}
+
+void loop_met(struct loop *loop)
+{
+    BUG_ON(loop->expected == 0);
+    uv_idle_stop(&loop->attention);
+    loop->is_quick = --loop->expected == 0 && clock_now_ns() - loop->asked_ns < QUICK_NS;
+}
+
+/* --- handles --- */
 
 static void free_handle(uv_handle_t *handle)
 {

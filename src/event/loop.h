@@ -20,6 +20,12 @@ SCOPED_DEFINE(loop)
 void loop_run(struct loop *loop); /* until loop_stop(), or until nothing is left to wait for */
 void loop_stop(struct loop *loop);
 
+/* An answer is expected from another process, and has been met, or never will be. While it is the
+ * only one, and the last came at once, the loop does not fall asleep for a moment: to be woken
+ * takes longer than that. Others who want the processor go first. */
+void loop_expect(struct loop *loop);
+void loop_met(struct loop *loop);
+
 enum loop_events { LOOP_READ = 1 << 0, LOOP_WRITE = 1 << 1, LOOP_HANGUP = 1 << 2 };
 
 struct loop_watch;

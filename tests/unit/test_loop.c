@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -345,6 +346,54 @@ static void test_turn(void **state)
     world_close(&w);
 }
 
+/* How often a loop turns that waits for a few milliseconds, with so many answers that never come. A
+ * loop that sleeps meanwhile turns for each event. */
+static unsigned count_turns(struct world *w, unsigned answers)
+{
+    w->calls = 0;
+    struct loop_turn *turn = loop_turn_new(w->loop, on_turn, w);
+    w->timers[0] = loop_timer_new(w->loop, 5, on_last, w);
+    for (unsigned i = 0; i < answers; i++)
+        loop_expect(w->loop);
+    loop_run(w->loop);
+    for (unsigned i = 0; i < answers; i++)
+        loop_met(w->loop);
+    loop_turn_free(turn);
+    return w->calls;
+}
+
+#define TURNS_OF_A_SLEEPER 4
+#define TRIES              1000 /* the processor may be somebody else's */
+
+static void test_expect(void **state)
+{
+    (void)state;
+    struct world w;
+    struct timespec before, after;
+    unsigned turns = 0;
+    world_open(&w);
+    assert_in_range(count_turns(&w, 1), 1, TURNS_OF_A_SLEEPER); /* none has come at once */
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
+    unsigned tries = 0;
+    for (; turns <= TURNS_OF_A_SLEEPER && tries < TRIES; tries++) {
+        loop_expect(w.loop);
+        loop_met(w.loop);
+        turns = count_turns(&w, 1);
+    }
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
+    assert_true(turns > TURNS_OF_A_SLEEPER);
+    /* ...for a moment: it slept for the rest of the time */
+    int64_t ns = (after.tv_sec - before.tv_sec) * 1000000000ll + after.tv_nsec - before.tv_nsec;
+    assert_true(ns < (int64_t)tries * 2500000);
+    assert_in_range(count_turns(&w, 1), 1, TURNS_OF_A_SLEEPER); /* that one did not come at once */
+    for (int i = 0; i < 10; i++) {
+        loop_expect(w.loop);
+        loop_met(w.loop);
+        assert_in_range(count_turns(&w, 2), 1, TURNS_OF_A_SLEEPER); /* it waits for several */
+    }
+    world_close(&w);
+}
+
 static void test_null(void **state)
 {
     (void)state;
@@ -422,6 +471,7 @@ int main(void)
     check_one(&check, "a stop ends the run", test_stop);
     check_one(&check, "a loop that was stopped can be freed", test_stop_before_free);
     check_one(&check, "the end of each turn is told", test_turn);
+    check_one(&check, "an answer that comes at once is not slept for", test_expect);
     check_one(&check, "freeing nothing is fine", test_null);
     check_one(&check, "has work done by another thread", test_work);
     check_one(&check, "waits at its end for work, and for what comes of it", test_work_at_the_end);

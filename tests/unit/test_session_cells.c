@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "core/session_inside.h"
 
 static void test_queue(void **state)
 {
@@ -560,6 +561,64 @@ static void test_counters(void **state)
     world_close(&w);
 }
 
+/* The interpreter can be heard of before the spawner has said that its sandbox is sealed. */
+static void open_unsealed(struct world *w)
+{
+    world_open(w);
+    w->session->is_sealed = false;
+    w->session->sealed.layers = 0;
+}
+
+static void test_counters_before_the_seal(void **state)
+{
+    (void)state;
+    static const struct spawn_stats counters = {.cpu_us = 7};
+    static const struct {
+        const struct spawn_stats *counters;
+        int32_t code;
+        bool is_asked, is_asked_then;
+    } rows[] = {
+        {&counters, 0, false, false},
+        {NULL, 0, false, true},
+        {&counters, 3, true, false}, /* the spawner has to be asked in any case */
+    };
+    const struct spawn_message sealed = {
+        .verb = SPAWN_SEALED, .sandbox = WORLD_SANDBOX, .sealed.layers = 1};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct world w;
+        open_unsealed(&w);
+        w.spawner.counters = rows[i].counters;
+        uint32_t generation = world_execute(&w);
+        w.requests[0].cell.wants_usage = true;
+        world_say_done(&w, generation, rows[i].code);
+        assert_int_equal(world_is_asked(&w, SPAWN_STATS), rows[i].is_asked);
+        assert_int_equal(w.ended_count, 0);
+        session_on_event(w.session, &sealed);
+        if (rows[i].is_asked_then)
+            assert_true(world_is_asked(&w, SPAWN_STATS));
+        if (rows[i].is_asked || rows[i].is_asked_then)
+            world_reply(&w, SPAWN_STATS, counters);
+        world_last_ended(&w, 1);
+        world_close(&w);
+    }
+}
+
+/* Nobody will say that it is sealed any more. */
+static void test_close_before_the_seal(void **state)
+{
+    (void)state;
+    struct world w;
+    open_unsealed(&w);
+    uint32_t generation = world_execute(&w);
+    w.requests[0].cell.wants_usage = true;
+    world_say_done(&w, generation, 0);
+    assert_int_equal(w.ended_count, 0);
+    session_close(w.session);
+    world_reply(&w, SPAWN_DESTROY, (struct spawn_stats){.is_over = 1});
+    world_last_ended(&w, 1);
+    world_close(&w);
+}
+
 /* Its group may be another's by then, and the counters with it. */
 static void test_counters_after_close(void **state)
 {
@@ -589,6 +648,9 @@ int main(void)
     check_one(&check, "results are told as they come, each once", test_results_are_told);
     check_one(&check, "a workspace that was left alone is not looked at", test_untouched);
     check_one(&check, "counters are read, or asked for", test_counters);
+    check_one(&check, "who is over before its seal is told waits for that, and asks nobody",
+              test_counters_before_the_seal);
+    check_one(&check, "and ends all the same when it is closed then", test_close_before_the_seal);
     check_one(&check, "counters of one that was closed are asked for", test_counters_after_close);
     check_one(&check, "what waits has its turn in order, up to a limit", test_queue);
     check_one(&check, "a close refuses what waits", test_queue_at_close);

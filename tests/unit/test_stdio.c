@@ -286,9 +286,13 @@ static void test_stock(void **state)
     assert_text(&w.err, "to stderr");
     assert_false(stdio_has_ended(w.stdio));
     close_theirs(&w);
+    before = check_count_fds();
     stdio_read_now(w.stdio);
     assert_true(stdio_has_ended(w.stdio));
     stdio_free(w.stdio);
+    assert_int_equal(check_count_fds(), before); /* nobody waits for it that they are closed */
+    pipes_restock(&pipes);
+    assert_int_equal(check_count_fds(), before - 2 + 5);
 
     /* The next one has others, whether there were some in stock or not. */
     assert_int_equal(stdio_new(&w.stdio, w.loop, &order, w.theirs, &err), 0);
@@ -307,6 +311,19 @@ static void test_stock_is_bounded(void **state)
     for (int i = 0; i < 3 * PIPES_STOCK; i++)
         pipes_restock(&pipes);
     assert_int_equal(check_count_fds(), before + 5 * PIPES_STOCK);
+    pipes_release(&pipes);
+    assert_int_equal(check_count_fds(), before);
+}
+
+static void test_spent_are_bounded(void **state)
+{
+    (void)state;
+    unsigned before = check_count_fds();
+    struct pipes pipes = {0};
+    for (int i = 0; i < 3 * PIPES_SPENT; i++) {
+        pipes_leave(&pipes, fcntl(0, F_DUPFD_CLOEXEC, 3));
+        assert_true(check_count_fds() <= before + PIPES_SPENT);
+    }
     pipes_release(&pipes);
     assert_int_equal(check_count_fds(), before);
 }
@@ -422,6 +439,7 @@ int main(void)
     check_one(&check, "a flood does not hold that up", test_flood);
     check_one(&check, "pipes can come from a stock, once", test_stock);
     check_one(&check, "a stock has an end", test_stock_is_bounded);
+    check_one(&check, "what is still to be closed is little", test_spent_are_bounded);
     check_one(&check, "what comes late is dropped", test_discard);
     check_one(&check, "a discarded input ends, and so does its source", test_discard_ends_input);
     check_one(&check, "without an input there is an empty one", test_no_input);
