@@ -11,7 +11,7 @@
 static int write_bpf(void)
 {
     static struct sock_filter filter[SECCOMP_FILTER_MAX];
-    size_t count = seccomp_compile(filter, true);
+    size_t count = seccomp_compile(filter, SECCOMP_WHOLE, true);
     return fwrite(filter, sizeof(*filter), count, stdout) == count ? 0 : 1;
 }
 

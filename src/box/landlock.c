@@ -29,14 +29,14 @@
     ((FS_V1 & ~(uint64_t)(LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK)) |         \
      FS_REFER | FS_TRUNCATE)
 
+/* A rule is about a directory, not about its name: that of the workspace holds wherever else the
+ * workspace is seen. */
 static const struct {
     const char *path;
     uint64_t rights;
 } places[] = {
     {"/", READ | EXEC},
     {"/workspace", OWN},
-    {"/data", OWN},
-    {"/mnt/data", OWN},
     {"/tmp", OWN},
     {"/dev/shm", OWN},
     {"/dev", READ | WRITE | FS_IOCTL_DEV},

@@ -168,7 +168,7 @@ static int try_seccomp(struct trial *t)
     int error = try_no_new_privs(t);
     if (error)
         return error;
-    if (seccomp_apply(filter, seccomp_compile(filter, true)) < 0)
+    if (seccomp_apply(filter, seccomp_compile(filter, SECCOMP_WHOLE, true)) < 0)
         return errno;
     return unshare(0) < 0 && errno == EPERM ? 0 : DID_NOT_BITE;
 }

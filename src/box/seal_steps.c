@@ -137,25 +137,33 @@ static int lower_limit(int resource, rlim_t value)
         return -1;
     rlim_t capped = MIN(value, now.rlim_max); /* raising a hard limit takes a capability */
     const struct rlimit limit = {capped, capped};
+    if (now.rlim_cur == capped && now.rlim_max == capped)
+        return 0; /* a zygote may read its core limit, but not change it any more */
     return setrlimit(resource, &limit);
+}
+
+/* A core limit of 0 stops files, but not the pipe helper of the host's core_pattern; 1 stops both.
+ */
+int seal_step_no_core(struct seal *s)
+{
+    (void)s;
+    return lower_limit(RLIMIT_CORE, 1);
 }
 
 int seal_step_rlimits(struct seal *s)
 {
     const struct spawn_limits *l = &s->plan->limits;
-    /* A core limit of 0 stops files, but not the pipe helper of the host's core_pattern; 1 stops
-     * both. */
-    const rlim_t no_core = 1;
     /* A file that fills the disk shall meet ENOSPC; only a sparse monster meets RLIMIT_FSIZE. */
     const struct {
         int resource;
         rlim_t value;
     } limits[] = {
-        {RLIMIT_CORE, no_core},   {RLIMIT_FSIZE, 2 * l->disk_bytes}, {RLIMIT_MEMLOCK, 65536},
-        {RLIMIT_MSGQUEUE, 65536}, {RLIMIT_SIGPENDING, 1024},         {RLIMIT_NICE, 0},
-        {RLIMIT_RTPRIO, 0},       {RLIMIT_STACK, 8 * MIB}, /* that of open files: see
-                                                              seal_step_fds() */
+        {RLIMIT_FSIZE, 2 * l->disk_bytes}, {RLIMIT_MEMLOCK, 65536}, {RLIMIT_MSGQUEUE, 65536},
+        {RLIMIT_SIGPENDING, 1024},         {RLIMIT_NICE, 0},        {RLIMIT_RTPRIO, 0},
+        {RLIMIT_STACK, 8 * MIB}, /* that of open files: see seal_step_fds() */
     };
+    if (seal_step_no_core(s) < 0)
+        return -1;
     for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
         if (lower_limit(limits[i].resource, limits[i].value) < 0)
             return -1;

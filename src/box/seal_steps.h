@@ -43,6 +43,7 @@ int seal_step_network(struct seal *s);
 int seal_step_hostname(struct seal *s);
 int seal_step_loopback(struct seal *s);
 int seal_raise_loopback(void); /* of the namespace that we are in */
+int seal_step_no_core(struct seal *s);
 int seal_step_rlimits(struct seal *s);
 int seal_step_user_ns(struct seal *s); /* asks the spawner for the maps */
 int seal_step_id_maps(struct seal *s); /* waits for them */

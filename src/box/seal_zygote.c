@@ -105,6 +105,7 @@ static const struct seal_step steps[] = {
     {"zygote: namespaces", -1, step_enter},
     {"zygote: new session", -1, seal_step_session},
     {"zygote: signals", -1, step_signals},
+    {"zygote: core limit", -1, seal_step_no_core}, /* which it cannot change once it is confined */
     {"zygote: user namespace", -1, seal_step_user_ns},
     {"zygote: no_new_privs", -1, seal_step_no_new_privs},
     {"zygote: id maps", -1, seal_step_id_maps},

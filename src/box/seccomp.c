@@ -28,8 +28,9 @@
 
 struct range {
     uint16_t first;
-    uint32_t answer;                 /* SECCOMP_RET_... */
-    const struct seccomp_rule *rule; /* when the answer depends on arguments */
+    uint32_t answer;                       /* SECCOMP_RET_... */
+    const struct seccomp_rule *rule;       /* when the answer depends on arguments */
+    const struct seccomp_sealing *sealing; /* when it depends on whether sealing needs it */
 };
 
 /* The filter is written from its end to its start, so that all a jump can lead to is there already.
@@ -37,6 +38,7 @@ struct range {
 struct compiler {
     struct sock_filter *filter; /* SECCOMP_FILTER_MAX of them, filled from the last */
     size_t len;
+    enum seccomp_part part;
     struct range ranges[NUMBERS_MAX];
     size_t range_count;
 };
@@ -122,6 +124,36 @@ static struct range range_of(int number, const struct seccomp_rule *rule, bool h
     return r;
 }
 
+static const struct seccomp_sealing *find_sealing(int number)
+{
+    for (size_t i = 0; i < seccomp_sealing_count; i++) {
+        if (seccomp_sealing[i].number == number)
+            return &seccomp_sealing[i];
+    }
+    return NULL;
+}
+
+static bool is_about_memory(const struct seccomp_rule *rule)
+{
+    return rule->action == SECCOMP_ALLOW_COUNTED || rule->action == SECCOMP_REFUSE_CASES_UNCOUNTED;
+}
+
+/* The range of WHOLE, as this part has it. */
+static void take_part(struct range *r, const struct seccomp_rule *rule, enum seccomp_part part,
+                      bool has_memory_cgroup)
+{
+    const struct seccomp_sealing *sealing = find_sealing(r->first);
+    bool is_rest = sealing || (rule && is_about_memory(rule) && !has_memory_cgroup);
+    if (part == SECCOMP_WHOLE)
+        return;
+    if (sealing && sealing->cases) {
+        BUG_ON(r->rule != rule || rule->action != SECCOMP_ALLOW_CASES);
+        r->sealing = sealing;
+    } else if (is_rest == (part == SECCOMP_BASE)) {
+        *r = (struct range){.first = r->first, .answer = SECCOMP_RET_ALLOW};
+    }
+}
+
 static void find_ranges(struct compiler *c, bool has_memory_cgroup)
 {
     const struct seccomp_rule *rules[NUMBERS_MAX] = {NULL};
@@ -129,24 +161,51 @@ static void find_ranges(struct compiler *c, bool has_memory_cgroup)
         rules[seccomp_rules[i].number] = &seccomp_rules[i];
     for (int number = 0; number < NUMBERS_MAX; number++) {
         struct range r = range_of(number, rules[number], has_memory_cgroup);
+        take_part(&r, rules[number], c->part, has_memory_cgroup);
         const struct range *last = c->range_count ? &c->ranges[c->range_count - 1] : NULL;
         if (!last || last->rule || r.rule || last->answer != r.answer)
             c->ranges[c->range_count++] = r;
     }
 }
 
-/* When all tests of the case hold to `yes`, else to `no`. */
-static size_t emit_case(struct compiler *c, const struct seccomp_case *sc, size_t yes, size_t no)
+static size_t word_of(const struct seccomp_test *t)
 {
-    for (uint8_t i = sc->count; i-- > 0;) {
-        const struct seccomp_test *t = &sc->tests[i];
-        size_t word = 2 * (size_t)t->arg + t->is_upper; /* both machines are little-endian */
-        emit_branch(c, BPF_JEQ, t->value, yes, no);
-        if (t->mask != UINT32_MAX)
-            emit(c, BPF_ALU | BPF_AND | BPF_K, t->mask, 0, 0);
-        yes = emit_load(c, offsetof(struct seccomp_data, args) + word * sizeof(uint32_t));
+    return 2 * (size_t)t->arg + t->is_upper; /* both machines are little-endian */
+}
+
+static bool asks_same(const struct seccomp_test *a, const struct seccomp_test *b)
+{
+    return word_of(a) == word_of(b) && a->mask == b->mask;
+}
+
+/* When all tests of a case hold, from the one of number `depth` on, to `yes`; else to `no`. Cases
+ * that follow each other and ask for the same word share its load, and those that want the same
+ * value of it share the test: what fails behind that is left to no other value. The recursion is as
+ * deep as a case has tests. */
+static size_t emit_cases(struct compiler *c, const struct seccomp_case *cases, size_t count,
+                         size_t depth, size_t yes, size_t no)
+{
+    while (count > 0) {
+        const struct seccomp_test *asked = &cases[count - 1].tests[depth];
+        size_t next = no;
+        while (count > 0 && asks_same(&cases[count - 1].tests[depth], asked)) {
+            uint32_t value = cases[count - 1].tests[depth].value;
+            size_t first = count - 1, hit = yes;
+            while (first > 0 && asks_same(&cases[first - 1].tests[depth], asked) &&
+                   cases[first - 1].tests[depth].value == value)
+                first--;
+            for (size_t i = first; i < count; i++)
+                BUG_ON((cases[i].count > depth + 1) != (cases[first].count > depth + 1));
+            if (cases[first].count > depth + 1)
+                hit = emit_cases(c, cases + first, count - first, depth + 1, yes, no);
+            next = emit_branch(c, BPF_JEQ, value, hit, next);
+            count = first;
+        }
+        if (asked->mask != UINT32_MAX)
+            emit(c, BPF_ALU | BPF_AND | BPF_K, asked->mask, 0, 0);
+        no = emit_load(c, offsetof(struct seccomp_data, args) + word_of(asked) * sizeof(uint32_t));
     }
-    return yes;
+    return no;
 }
 
 static size_t emit_leaf(struct compiler *c, const struct range *r)
@@ -155,12 +214,14 @@ static size_t emit_leaf(struct compiler *c, const struct range *r)
         return emit_answer(c, r->answer);
     bool allows = r->rule->action == SECCOMP_ALLOW_CASES;
     uint32_t refused = answer_errno(r->rule->error);
-    size_t next = emit_answer(c, allows ? refused : SECCOMP_RET_ALLOW);
-    for (size_t i = r->rule->case_count; i-- > 0;) {
-        size_t hit = emit_answer(c, allows ? SECCOMP_RET_ALLOW : refused);
-        next = emit_case(c, &r->rule->cases[i], hit, next);
-    }
-    return next;
+    size_t miss = emit_answer(c, allows ? refused : SECCOMP_RET_ALLOW);
+    size_t hit = emit_answer(c, allows ? SECCOMP_RET_ALLOW : refused);
+    if (r->sealing && c->part == SECCOMP_REST)
+        return emit_cases(c, r->sealing->cases, r->sealing->case_count, 0, miss, hit);
+    size_t usual = emit_cases(c, r->rule->cases, r->rule->case_count, 0, hit, miss);
+    if (!r->sealing)
+        return usual;
+    return emit_cases(c, r->sealing->cases, r->sealing->case_count, 0, hit, usual);
 }
 
 /* The recursion is as deep as the logarithm of a constant table. */
@@ -174,19 +235,29 @@ static size_t emit_search(struct compiler *c, size_t first, size_t count)
     return emit_branch(c, BPF_JGE, c->ranges[first + half].first, upper, lower);
 }
 
-size_t seccomp_compile(struct sock_filter filter[SECCOMP_FILTER_MAX], bool has_memory_cgroup)
+/* Calls with numbers of other machines, and with numbers that nobody has. */
+static void emit_strangers(struct compiler *c, size_t search)
 {
-    struct compiler c = {.filter = filter};
-    find_ranges(&c, has_memory_cgroup);
-
-    size_t search = emit_search(&c, 0, c.range_count);
     /* x32 calls carry a bit of their own; like every number that is too high they are unknown. */
     _Static_assert(NUMBERS_MAX < X32_BIT, "x32 calls are above every number of ours");
-    emit_branch(&c, BPF_JGE, NUMBERS_MAX, emit_answer(&c, answer_errno(ENOSYS)), search);
-    size_t number = emit_load(&c, offsetof(struct seccomp_data, nr));
-    size_t alien = emit_answer(&c, SECCOMP_RET_KILL_PROCESS);
-    emit_branch(&c, BPF_JEQ, NATIVE_ARCH, number, alien);
-    emit_load(&c, offsetof(struct seccomp_data, arch));
+    emit_branch(c, BPF_JGE, NUMBERS_MAX, emit_answer(c, answer_errno(ENOSYS)), search);
+    size_t number = emit_load(c, offsetof(struct seccomp_data, nr));
+    size_t alien = emit_answer(c, SECCOMP_RET_KILL_PROCESS);
+    emit_branch(c, BPF_JEQ, NATIVE_ARCH, number, alien);
+    emit_load(c, offsetof(struct seccomp_data, arch));
+}
+
+size_t seccomp_compile(struct sock_filter filter[SECCOMP_FILTER_MAX], enum seccomp_part part,
+                       bool has_memory_cgroup)
+{
+    struct compiler c = {.filter = filter, .part = part};
+    find_ranges(&c, has_memory_cgroup || part == SECCOMP_BASE);
+
+    size_t search = emit_search(&c, 0, c.range_count);
+    if (part == SECCOMP_REST) /* strangers are BASE's */
+        emit_load(&c, offsetof(struct seccomp_data, nr));
+    else
+        emit_strangers(&c, search);
     memmove(filter, filter + SECCOMP_FILTER_MAX - c.len, c.len * sizeof(*filter));
     return c.len;
 }

@@ -53,8 +53,29 @@ struct seccomp_rule {
 extern const struct seccomp_rule seccomp_rules[];
 extern const size_t seccomp_rule_count;
 
+/* What nobody in a sandbox may do, but who seals one must: calls that are refused to all others, or
+ * cases of a call that has others for all. */
+struct seccomp_sealing {
+    int number;
+    const struct seccomp_case *cases; /* NULL: every use of it */
+    size_t case_count;
+};
+
+extern const struct seccomp_sealing seccomp_sealing[];
+extern const size_t seccomp_sealing_count;
+
+/* A filter costs what it is long, each time that it is put on. So a zygote has the long part of it
+ * once, for itself and all that it makes, and each sandbox only what is left. Of two filters the
+ * kernel takes the answer that forbids more: BASE with REST on top of it answers as WHOLE does. */
+enum seccomp_part {
+    SECCOMP_WHOLE,
+    SECCOMP_BASE, /* WHOLE, but with all that sealing needs, and as if memory were counted */
+    SECCOMP_REST, /* what BASE leaves out, and nothing else: never without it */
+};
+
 /* Fills `filter` and answers the number of instructions. Allocates nothing. */
-size_t seccomp_compile(struct sock_filter filter[SECCOMP_FILTER_MAX], bool has_memory_cgroup);
+size_t seccomp_compile(struct sock_filter filter[SECCOMP_FILTER_MAX], enum seccomp_part part,
+                       bool has_memory_cgroup);
 
 /* Puts the filter on this process; needs no_new_privs. 0, or -1 with errno. */
 MUST_CHECK int seccomp_apply(const struct sock_filter *filter, size_t len);

@@ -539,3 +539,48 @@ const struct seccomp_rule seccomp_rules[] = {
 };
 
 const size_t seccomp_rule_count = ARRAY_LEN(seccomp_rules);
+
+/* --- what sealing needs besides -------------------------------------------------------------- */
+
+static const struct seccomp_case prctl_sealing[] = {
+    ONE(0, ALL, PR_CAPBSET_DROP),
+    ONE(0, ALL, PR_CAP_AMBIENT),
+};
+
+#define NEEDED(call)                                                                               \
+    {                                                                                              \
+        __NR_##call, NULL, 0                                                                       \
+    }
+
+const struct seccomp_sealing seccomp_sealing[] = {
+    /* namespaces, and the process in them */
+    NEEDED(unshare),
+    NEEDED(setns),
+    NEEDED(clone3),
+    NEEDED(sethostname),
+    NEEDED(setdomainname),
+
+    /* its root */
+    NEEDED(fsopen),
+    NEEDED(fsconfig),
+    NEEDED(fsmount),
+    NEEDED(open_tree),
+    NEEDED(move_mount),
+    NEEDED(mount_setattr),
+
+    /* its rights */
+    NEEDED(setresuid),
+    NEEDED(setresgid),
+    NEEDED(setgroups),
+    NEEDED(capset),
+    {__NR_prctl, prctl_sealing, ARRAY_LEN(prctl_sealing)},
+    NEEDED(landlock_create_ruleset),
+    NEEDED(landlock_add_rule),
+    NEEDED(landlock_restrict_self),
+    NEEDED(seccomp),
+
+    /* what a process that takes another's place has to know of its thread */
+    NEEDED(get_robust_list),
+};
+
+const size_t seccomp_sealing_count = ARRAY_LEN(seccomp_sealing);

@@ -31,17 +31,39 @@
 #define NATIVE_ARCH AUDIT_ARCH_AARCH64
 #endif
 
-static struct sock_filter filter[SECCOMP_FILTER_MAX];
-static size_t filter_len;
+static struct filter {
+    struct sock_filter code[SECCOMP_FILTER_MAX];
+    size_t len;
+} filters[2]; /* in the order in which they are put on */
+static size_t filter_count;
+static bool has_memory_cgroup; /* what they were compiled for */
+
+static void compile(bool is_split, bool has_memory)
+{
+    has_memory_cgroup = has_memory;
+    filter_count = is_split ? 2 : 1;
+    filters[0].len =
+        seccomp_compile(filters[0].code, is_split ? SECCOMP_BASE : SECCOMP_WHOLE, has_memory);
+    filters[1].len = seccomp_compile(filters[1].code, SECCOMP_REST, has_memory);
+}
+
+static int apply(void)
+{
+    for (size_t i = 0; i < filter_count; i++) {
+        if (seccomp_apply(filters[i].code, filters[i].len) < 0)
+            return -1;
+    }
+    return 0;
+}
 
 /* --- the filter, interpreted ----------------------------------------------------------------- */
 
 /* The instructions that the compiler emits; anything else is a failure of its own. */
-static uint32_t interpret(const struct seccomp_data *data)
+static uint32_t interpret_one(const struct filter *filter, const struct seccomp_data *data)
 {
     uint32_t a = 0;
-    for (size_t pc = 0; pc < filter_len; pc++) {
-        const struct sock_filter *f = &filter[pc];
+    for (size_t pc = 0; pc < filter->len; pc++) {
+        const struct sock_filter *f = &filter->code[pc];
         switch (f->code) {
         case BPF_LD | BPF_W | BPF_ABS:
             assert_true(f->k % 4 == 0 && f->k + 4 <= sizeof(*data));
@@ -69,6 +91,18 @@ static uint32_t interpret(const struct seccomp_data *data)
     return 0;
 }
 
+/* As the kernel takes the answers of several: the newest first, another only if it forbids more. */
+static uint32_t interpret(const struct seccomp_data *data)
+{
+    uint32_t answer = SECCOMP_RET_ALLOW;
+    for (size_t i = filter_count; i > 0; i--) {
+        uint32_t one = interpret_one(&filters[i - 1], data);
+        if ((int32_t)(one & SECCOMP_RET_ACTION_FULL) < (int32_t)(answer & SECCOMP_RET_ACTION_FULL))
+            answer = one;
+    }
+    return answer;
+}
+
 static const struct seccomp_rule *rule_of(int number)
 {
     for (size_t i = 0; i < seccomp_rule_count; i++) {
@@ -88,8 +122,6 @@ static bool case_holds(const struct seccomp_case *c, const uint64_t args[ARGS])
     }
     return true;
 }
-
-static bool has_memory_cgroup = true; /* what the filter was compiled for */
 
 /* What the table says, read row by row. */
 static uint32_t expected(const struct seccomp_rule *rule, const uint64_t args[ARGS])
@@ -187,6 +219,32 @@ static void test_every_case(void **state)
     assert_true(cases > 0);
 }
 
+/* The first tests of one case and the others of another: cases share what they have in common. */
+static void try_mixed(int number, const struct seccomp_case *a, const struct seccomp_case *b)
+{
+    uint64_t args[ARGS];
+    for (size_t split = 1; split < b->count; split++) {
+        fill_args(args, 0);
+        for (size_t i = 0; i < MIN(split, a->count); i++)
+            args[a->tests[i].arg] = hit(&a->tests[i], args[a->tests[i].arg]);
+        for (size_t i = split; i < b->count; i++)
+            args[b->tests[i].arg] = hit(&b->tests[i], args[b->tests[i].arg]);
+        compare(number, args);
+    }
+}
+
+static void test_mixed_cases(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < seccomp_rule_count; i++) {
+        const struct seccomp_rule *rule = &seccomp_rules[i];
+        for (size_t a = 0; a < rule->case_count; a++) {
+            for (size_t b = 0; b < rule->case_count; b++)
+                try_mixed(rule->number, &rule->cases[a], &rule->cases[b]);
+        }
+    }
+}
+
 /* x32 calls, negative numbers, and the largest ones. */
 static void test_high_numbers(void **state)
 {
@@ -223,7 +281,7 @@ static void test_foreign_arch(void **state)
 static void test_table(void **state)
 {
     (void)state;
-    assert_true(filter_len < SECCOMP_FILTER_MAX);
+    assert_true(filters[0].len < SECCOMP_FILTER_MAX);
     for (size_t i = 0; i < seccomp_rule_count; i++) {
         const struct seccomp_rule *rule = &seccomp_rules[i];
         bool has_cases = rule->action == SECCOMP_ALLOW_CASES ||
@@ -303,8 +361,7 @@ static struct outcome call_in_child(bool is_filtered, int number, const uint64_t
     assert_true(pid >= 0);
     if (pid == 0) {
         struct outcome told = {.is_known = true};
-        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
-            (is_filtered && seccomp_apply(filter, filter_len) < 0))
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || (is_filtered && apply() < 0))
             _exit(2);
         errno = 0;
         told.result = syscall(number, args[0], args[1], args[2], args[3], args[4], args[5]);
@@ -386,15 +443,20 @@ static void check_call(const struct seccomp_rule *rule, const uint64_t args[ARGS
         check_refused(rule, args);
 }
 
-/* One row: its plain arguments, and each of its cases with the upper half of the argument set. */
-static void test_row(void **state)
+/* NULL: it can be tried. */
+static const char *why_untried(const struct seccomp_rule *rule)
 {
-    const struct seccomp_rule *rule = *state;
-    uint64_t args[ARGS];
     for (size_t i = 0; i < ARRAY_LEN(untried); i++) {
         if (strcmp(untried[i].name, rule->name) == 0)
-            check_skip(untried[i].why);
+            return untried[i].why;
     }
+    return NULL;
+}
+
+/* Its plain arguments, and each of its cases with the upper half of the argument set. */
+static void check_row(const struct seccomp_rule *rule)
+{
+    uint64_t args[ARGS];
     harmless_args(rule, args);
     check_call(rule, args);
     for (size_t c = 0; c < rule->case_count; c++) {
@@ -405,6 +467,14 @@ static void test_row(void **state)
         }
         check_call(rule, args);
     }
+}
+
+static void test_row(void **state)
+{
+    const struct seccomp_rule *rule = *state;
+    if (why_untried(rule))
+        check_skip(why_untried(rule));
+    check_row(rule);
 }
 
 struct
@@ -485,7 +555,7 @@ static void test_sigreturn(void **state)
     assert_true(pid >= 0);
     if (pid == 0) {
         signal(SIGUSR1, on_signal);
-        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || seccomp_apply(filter, filter_len) < 0)
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || apply() < 0)
             _exit(2);
         _exit(raise(SIGUSR1) == 0 ? 7 : 3);
     }
@@ -504,8 +574,7 @@ static int signal_of_int80(bool is_filtered)
         long result = 20;
         signal(SIGSEGV, SIG_DFL);
         signal(SIGSYS, SIG_IGN); /* must not help */
-        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
-            (is_filtered && seccomp_apply(filter, filter_len) < 0))
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || (is_filtered && apply() < 0))
             _exit(2);
         __asm__ volatile("int $0x80" : "+a"(result) : : "memory", "r8", "r9", "r10", "r11");
         _exit(0);
@@ -524,16 +593,88 @@ static void test_int80(void **state)
 }
 #endif
 
+static void try_sealing(void)
+{
+    for (size_t i = 0; i < seccomp_sealing_count; i++) {
+        const struct seccomp_sealing *row = &seccomp_sealing[i];
+        assert_non_null(rule_of(row->number));
+        for (size_t c = 0; c < row->case_count; c++) {
+            for (size_t k = 0; k < ARRAY_LEN(fillings); k++)
+                try_case(row->number, &row->cases[c], fillings[k]);
+        }
+    }
+}
+
+static void check_answers(void **state)
+{
+    try_sealing();
+    test_every_number(state);
+    test_every_case(state);
+    test_mixed_cases(state);
+    test_high_numbers(state);
+    test_foreign_arch(state);
+}
+
 static void test_uncounted_memory(void **state)
 {
-    filter_len = seccomp_compile(filter, has_memory_cgroup = false);
+    compile(false, false);
     const struct seccomp_data memfd = {.nr = SYS_memfd_create, .arch = NATIVE_ARCH};
     const struct seccomp_data shm = {.nr = SYS_shmget, .arch = NATIVE_ARCH};
     assert_int_equal(interpret(&memfd), SECCOMP_RET_ERRNO | ENOSYS);
     assert_int_equal(interpret(&shm), SECCOMP_RET_ERRNO | ENOSYS);
-    test_every_number(state);
-    test_every_case(state);
-    filter_len = seccomp_compile(filter, has_memory_cgroup = true);
+    check_answers(state);
+    compile(false, true);
+}
+
+/* --- a zygote's part, and that of its sandboxes ---------------------------------------------- */
+
+static void test_two_parts(void **state)
+{
+    static const bool both[] = {false, true};
+    for (size_t i = 0; i < ARRAY_LEN(both); i++) {
+        compile(true, both[i]);
+        assert_true(filters[1].len < filters[0].len / 2); /* or it is for nothing */
+        check_answers(state);
+    }
+    compile(false, true);
+}
+
+static void test_two_parts_in_the_kernel(void **state)
+{
+    (void)state;
+    compile(true, true);
+    for (size_t i = 0; i < seccomp_rule_count; i++) {
+        if (!why_untried(&seccomp_rules[i]))
+            check_row(&seccomp_rules[i]);
+    }
+#ifdef __x86_64__
+    if (signal_of_int80(false) == 0)
+        assert_int_equal(signal_of_int80(true), SIGSYS);
+#endif
+    compile(false, true);
+}
+
+/* The first part alone lets through what sealing needs, and refuses all else as both do. */
+static void test_first_part(void **state)
+{
+    (void)state;
+    uint64_t args[ARGS];
+    fill_args(args, UINT64_MAX);
+    compile(true, true);
+    filter_count = 1;
+    for (int number = 0; number <= NUMBER_TOP; number++) {
+        struct seccomp_data data = {.nr = number, .arch = NATIVE_ARCH};
+        bool is_needed = false;
+        memcpy(data.args, args, sizeof(data.args));
+        for (size_t i = 0; i < seccomp_sealing_count; i++)
+            is_needed =
+                is_needed || (seccomp_sealing[i].number == number && !seccomp_sealing[i].cases);
+        assert_int_equal(interpret(&data),
+                         is_needed ? SECCOMP_RET_ALLOW : expected(rule_of(number), args));
+    }
+    struct seccomp_data drop = {.nr = SYS_prctl, .arch = NATIVE_ARCH, .args = {PR_CAPBSET_DROP, 7}};
+    assert_int_equal(interpret(&drop), SECCOMP_RET_ALLOW);
+    compile(false, true);
 }
 
 static void test_needs_no_new_privs(void **state)
@@ -544,7 +685,7 @@ static void test_needs_no_new_privs(void **state)
     assert_true(pid >= 0);
     if (pid == 0) {
         bool is_plain = geteuid() != 0 || setresuid(65534, 65534, 65534) == 0;
-        int result = seccomp_apply(filter, filter_len);
+        int result = apply();
         _exit(is_plain && result < 0 && errno == EACCES ? 0 : 1);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -554,15 +695,20 @@ static void test_needs_no_new_privs(void **state)
 int main(void)
 {
     struct check check = {.count = 0};
-    filter_len = seccomp_compile(filter, true);
+    compile(false, true);
     check_one(&check, "the table holds no number twice and fits the filter", test_table);
     check_one(&check, "every call of the kernel's headers is in the table", test_complete);
     check_one(&check, "the filter answers every number as the table says", test_every_number);
     check_one(&check, "each case holds, and not with one bit wrong", test_every_case);
+    check_one(&check, "cases do not mix", test_mixed_cases);
     check_one(&check, "x32 calls and numbers beyond the table are unknown", test_high_numbers);
     check_one(&check, "a call of another architecture kills", test_foreign_arch);
     check_one(&check, "without a cgroup there is no memory that it alone would count",
               test_uncounted_memory);
+    check_one(&check, "the filter in two parts answers as the whole does", test_two_parts);
+    check_one(&check, "and so does the kernel that has both", test_two_parts_in_the_kernel);
+    check_one(&check, "the first part alone lets sealing through, and nothing else",
+              test_first_part);
     check_one(&check, "a signal handler can return", test_sigreturn);
 #ifdef __x86_64__
     check_one(&check, "the 32-bit gate kills, whatever SIGSYS is set to", test_int80);
