@@ -94,20 +94,6 @@ def make_quick(kernel, extension):
     extension.prepare(made)
 
 
-LARGE_PAGE = 2 << 20
-
-
-def collapse_memory(extension):
-    """A fork copies one entry per page: in large pages the memory of numpy and pandas has a thousandth of them."""
-    with open("/proc/self/maps") as maps:
-        rows = [line.split() for line in maps]
-    for span, rights, *_, name in ((*row, "") if len(row) == 5 else row for row in rows):
-        start, end = (int(number, 16) for number in span.split("-"))
-        first, last = -(-start // LARGE_PAGE) * LARGE_PAGE, end // LARGE_PAGE * LARGE_PAGE
-        if rights == "rw-p" and name in ("", "[heap]") and last > first:
-            extension.collapse(first, last - first)
-
-
 MT19937_WORDS = 624
 
 
@@ -171,13 +157,14 @@ def main():
         refresher.run()  # what this makes at its first use, too
         gc.collect()
         make_quick(kernel, extension)
+        extension.confine()
     except BaseException as error:
         sys.excepthook(*sys.exc_info())  # before the spawner hears of it, and ends us
         extension.report(False, f"zygote: {type(error).__name__}: {error}"[:90])
         os._exit(1)
     sys.modules["__main__"] = types.ModuleType("__main__")
     gc.freeze()
-    collapse_memory(extension)
+    extension.gather()
     extension.report(True, "")
     extension.serve(tuple(refresher.calls))
     return kernel.serve

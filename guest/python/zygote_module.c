@@ -11,16 +11,17 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "arenas.h"
 #include "base/fd.h"
 #include "box/seal_warm.h"
 #include "box/seccomp.h"
+#include "large_page.h"
 #include "quick.h"
 #include "wire/zygote.h"
 
@@ -30,10 +31,11 @@
 
 enum { FD_REPORT, FD_CONTROL, FD_CHANNEL, FD_FIXED };
 
-static struct {
+static struct filter {
     struct sock_filter code[SECCOMP_FILTER_MAX];
     size_t len;
-} filters[2]; /* without and with a memory cgroup */
+} rests[2]; /* of a sandbox, on top of ours: without and with a memory cgroup */
+static bool is_confined;
 
 /* False for what the spawner would never send. */
 static bool read_request(struct seal_plan *plan, const struct zygote_request *r, const int *fds,
@@ -60,8 +62,8 @@ static bool read_request(struct seal_plan *plan, const struct zygote_request *r,
     plan->entry.into_fd = has_into ? fds[at++] : -1;
     while (at < count)
         plan->entry.tasks_fds[plan->entry.task_count++] = fds[at++];
-    plan->filter = filters[plan->has_memory_cgroup].code;
-    plan->filter_len = filters[plan->has_memory_cgroup].len;
+    plan->filter = rests[plan->has_memory_cgroup].code;
+    plan->filter_len = rests[plan->has_memory_cgroup].len;
     return true;
 }
 
@@ -170,6 +172,8 @@ static PyObject *serve(PyObject *self, PyObject *calls)
 {
     if (!PyTuple_Check(calls))
         return PyErr_Format(PyExc_TypeError, "a tuple is wanted");
+    if (!is_confined) /* what a sandbox gets is a part of a filter only */
+        return PyErr_Format(PyExc_RuntimeError, "a zygote has to be confined");
     for (;;) {
         struct zygote_request request;
         struct seal_plan plan;
@@ -225,30 +229,35 @@ static PyObject *randomise(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25 /* since Linux 6.1 */
-#endif
-
-/* collapse(address, size): into large pages, where the kernel has them for us. */
-static PyObject *collapse(PyObject *self, PyObject *args)
+/* gather(): the memory of the zygote into large pages; see large_page.h. */
+static PyObject *gather(PyObject *self, PyObject *none)
 {
     (void)self;
-    unsigned long long address;
-    Py_ssize_t size;
-    if (!PyArg_ParseTuple(args, "Kn", &address, &size))
-        return NULL;
-    void *at = (void *)(uintptr_t)address;
-    bool is_done = madvise(at, (size_t)size, MADV_HUGEPAGE) == 0 &&
-                   madvise(at, (size_t)size, MADV_COLLAPSE) == 0;
-    return PyBool_FromLong(is_done);
+    (void)none;
+    arenas_end();
+    return PyBool_FromLong(large_page_gather(arenas_first(), arenas_last()));
+}
+
+/* confine(): from now on it can seal, and otherwise do what its copies can. */
+static PyObject *confine(PyObject *self, PyObject *none)
+{
+    (void)self;
+    (void)none;
+    static struct filter base;
+    base.len = seccomp_compile(base.code, SECCOMP_BASE, true);
+    if (seccomp_apply(base.code, base.len) < 0)
+        return PyErr_SetFromErrno(PyExc_OSError);
+    is_confined = true;
+    Py_RETURN_NONE;
 }
 
 static PyMethodDef methods[] = {
     {"prepare", prepare, METH_O, "Bind to the kernel that the copies have."},
     {"be_copy", be_copy, METH_O,
      "Be the kernel, at once; for those who test it without a sandbox."},
+    {"confine", confine, METH_NOARGS, "Give up all calls that neither sealing nor a copy needs."},
     {"serve", serve, METH_O, "Make sandboxes, and be the kernel in each."},
-    {"collapse", collapse, METH_VARARGS, "Put memory into large pages."},
+    {"gather", gather, METH_NOARGS, "Put memory into large pages."},
     {"randomise", randomise, METH_VARARGS, "Fill memory with random bytes."},
     {"report", report, METH_VARARGS, "Tell the spawner: ready, or why not."},
     {NULL, NULL, 0, NULL},
@@ -261,8 +270,9 @@ static struct PyModuleDef module = {
 PyMODINIT_FUNC PyInit_cove_zygote(void);
 PyMODINIT_FUNC PyInit_cove_zygote(void)
 {
-    for (size_t i = 0; i < ARRAY_LEN(filters); i++)
-        filters[i].len = seccomp_compile(filters[i].code, i == 1);
+    for (size_t i = 0; i < ARRAY_LEN(rests); i++)
+        rests[i].len = seccomp_compile(rests[i].code, SECCOMP_REST, i == 1);
+    arenas_begin();
     PyObject *made = PyModule_Create(&module);
     if (made && PyModule_AddIntConstant(made, "QUICK", QUICK_VERSION) < 0)
         Py_CLEAR(made);
