@@ -46,16 +46,6 @@ bool cgroup_read_of(const struct cgroup *cg, const struct cgroup_tree *tree,
                             cgroup_file_name(cg, file, name), text, size);
 }
 
-bool cgroup_read_number(const struct cgroup *cg, const struct cgroup_tree *tree,
-                        enum cgroup_controller controller, const char *file, uint64_t *out)
-{
-    char text[64];
-    if (!cgroup_read_of(cg, tree, controller, file, text, sizeof(text)))
-        return false;
-    text[strcspn(text, "\n")] = '\0';
-    return parse_u64(text, out);
-}
-
 static uint64_t number_of(const struct cgroup *cg, const struct cgroup_tree *tree,
                           enum cgroup_controller controller, const char *file, const char *key)
 {
@@ -64,13 +54,15 @@ static uint64_t number_of(const struct cgroup *cg, const struct cgroup_tree *tre
                              cgroup_file_name(cg, file, name), key);
 }
 
-/* The limits: what is written where. A row whose file is missing is skipped only when `optional`.
- */
+/* The limits: what is written where. A row whose file is missing is skipped only when it is
+ * OPTIONAL, and a SHARE where nobody may use more than his limit. */
+enum { OPTIONAL = 1 << 0, SHARE = 1 << 1 };
+
 struct limit_row {
     enum cgroup_controller controller;
     const char *v1_file; /* NULL: not in this version */
     const char *v2_file;
-    bool optional;
+    unsigned flags;
     void (*format)(const struct spawn_limits *limits, char *out, size_t size);
 };
 
@@ -90,43 +82,53 @@ static void format_pids(const struct spawn_limits *limits, char *out, size_t siz
     snprintf(out, size, "%" PRIu32, limits->pids);
 }
 
-uint64_t cgroup_cpu_quota_us(const struct spawn_limits *limits)
+uint64_t cgroup_cpu_quota_us(uint64_t milli)
 {
-    return MAX((uint64_t)limits->cpu_milli * CPU_PERIOD_US / 1000, 1000);
+    return MAX(milli * CPU_PERIOD_US / 1000, 1000);
 }
 
 static void format_cpu_v1(const struct spawn_limits *limits, char *out, size_t size)
 {
-    snprintf(out, size, "%" PRIu64, cgroup_cpu_quota_us(limits));
+    snprintf(out, size, "%" PRIu64, cgroup_cpu_quota_us(limits->cpu_milli));
 }
 
 static void format_cpu_v2(const struct spawn_limits *limits, char *out, size_t size)
 {
-    snprintf(out, size, "%" PRIu64 " %d", cgroup_cpu_quota_us(limits), CPU_PERIOD_US);
+    snprintf(out, size, "%" PRIu64 " %d", cgroup_cpu_quota_us(limits->cpu_milli), CPU_PERIOD_US);
+}
+
+/* A hundred for a core, in both versions: what else they allow is not the same. */
+static void format_share(const struct spawn_limits *limits, char *out, size_t size)
+{
+    snprintf(out, size, "%" PRIu32, MIN(MAX(limits->cpu_milli / 10, 2), 10000));
 }
 
 static const struct limit_row limit_rows[] = {
-    {CGROUP_MEMORY, "memory.limit_in_bytes", "memory.max", false, format_memory},
+    {CGROUP_MEMORY, "memory.limit_in_bytes", "memory.max", 0, format_memory},
     /* With swap a memory limit is none. Both files are missing where the kernel has no swap. */
-    {CGROUP_MEMORY, "memory.memsw.limit_in_bytes", NULL, true, format_memory},
-    {CGROUP_MEMORY, "memory.swappiness", "memory.swap.max", true, format_zero},
-    {CGROUP_PIDS, "pids.max", "pids.max", false, format_pids},
-    {CGROUP_CPU, "cpu.cfs_quota_us", NULL, false, format_cpu_v1},
-    {CGROUP_CPU, NULL, "cpu.max", false, format_cpu_v2},
+    {CGROUP_MEMORY, "memory.memsw.limit_in_bytes", NULL, OPTIONAL, format_memory},
+    {CGROUP_MEMORY, "memory.swappiness", "memory.swap.max", OPTIONAL, format_zero},
+    {CGROUP_PIDS, "pids.max", "pids.max", 0, format_pids},
+    {CGROUP_CPU, "cpu.cfs_quota_us", NULL, 0, format_cpu_v1},
+    {CGROUP_CPU, NULL, "cpu.max", 0, format_cpu_v2},
+    {CGROUP_CPU, "cpu.shares", "cpu.weight", SHARE, format_share},
 };
 
 static int set_limits(const struct cgroup *cg, const struct cgroup_tree *tree,
                       const struct spawn_limits *limits, struct error *err)
 {
+    struct spawn_limits most = *limits;
+    most.cpu_milli = MAX(most.cpu_milli, (uint32_t)tree->burst_milli);
     for (size_t i = 0; i < ARRAY_LEN(limit_rows); i++) {
         const struct limit_row *row = &limit_rows[i];
         const char *file = cgroup_is_v2(tree, row->controller) ? row->v2_file : row->v1_file;
         char value[64];
-        if (!cgroup_tree_has(tree, row->controller) || !file)
+        bool is_share = row->flags & SHARE;
+        if (!cgroup_tree_has(tree, row->controller) || !file || (is_share && !tree->burst_milli))
             continue;
-        row->format(limits, value, sizeof(value));
+        row->format(is_share ? limits : &most, value, sizeof(value));
         if (!cgroup_write_of(cg, tree, row->controller, file, value) &&
-            !(row->optional && (errno == ENOENT || errno == EOPNOTSUPP)))
+            !(row->flags & OPTIONAL && (errno == ENOENT || errno == EOPNOTSUPP)))
             return error_sys(err, "set %s to %s", file, value);
     }
     return 0;
@@ -219,11 +221,16 @@ int cgroup_give(const struct cgroup *cg, const struct cgroup_tree *nested, uid_t
                          err);
 }
 
-int cgroup_open_entry(struct cgroup_entry *out, const struct cgroup *cg,
-                      const struct cgroup_tree *tree, struct error *err)
+int cgroup_open_entry(struct cgroup_entry *out, struct cgroup *cg, const struct cgroup_tree *tree,
+                      struct error *err)
 {
     struct cgroup_entry entry = {.into_fd = -1};
     char name[CGROUP_NAME_BYTES], tasks[CGROUP_NAME_BYTES];
+    if (cg->has_entry) {
+        *out = cg->entry;
+        cg->has_entry = false;
+        return 0;
+    }
     slot_name(cg->slot, name);
     cgroup_file_name(cg, "tasks", tasks);
     for (size_t i = 0; i < tree->count; i++) {
@@ -259,49 +266,6 @@ int cgroup_enter(const struct cgroup_entry *entry)
             return -1;
     }
     return 0;
-}
-
-static void set_meter(struct meter *m, const struct cgroup_tree *tree, enum spawn_meter which,
-                      enum cgroup_controller controller)
-{
-    if (!cgroup_tree_has(tree, controller))
-        return;
-    m->dirs[which] = tree->parent_fd[tree->where[controller]];
-    m->versions[which] = cgroup_is_v2(tree, controller) ? 2 : 1;
-}
-
-struct meter cgroup_tree_meter(const struct cgroup_tree *tree)
-{
-    struct meter m = {.dirs = {-1, -1, -1}};
-    set_meter(&m, tree, SPAWN_METER_MEMORY, CGROUP_MEMORY);
-    set_meter(&m, tree, SPAWN_METER_PIDS, CGROUP_PIDS);
-    set_meter(&m, tree, SPAWN_METER_CPU, CGROUP_UNIFIED);
-    set_meter(&m, tree, SPAWN_METER_CPU, CGROUP_CPUACCT); /* rather: it costs less to read */
-    return m;
-}
-
-uint64_t cgroup_read_cpu_us(const struct cgroup *cg, const struct cgroup_tree *tree)
-{
-    const struct meter m = cgroup_tree_meter(tree);
-    return meter_read_cpu_us(&m, cg->slot, SPAWN_NO_NEST);
-}
-
-bool cgroup_count(const struct cgroup *cg, const struct cgroup_tree *tree, uint64_t *out)
-{
-    return cgroup_tree_has(tree, CGROUP_PIDS) &&
-           cgroup_read_number(cg, tree, CGROUP_PIDS, "pids.current", out);
-}
-
-bool cgroup_read_stats(const struct cgroup *cg, const struct cgroup_tree *tree,
-                       struct spawn_stats *stats)
-{
-    const struct meter m = cgroup_tree_meter(tree);
-    uint64_t count;
-    bool is_whole = meter_read(&m, cg->slot, SPAWN_NO_NEST, stats);
-    if (!cgroup_count(cg, tree, &count))
-        return false;
-    stats->pids_now = (uint32_t)count;
-    return is_whole;
 }
 
 /* Read to the end in pieces: a number that a buffer's end cut short would be another process. */

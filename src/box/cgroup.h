@@ -31,12 +31,40 @@ struct cgroup_tree {
     size_t count;
     int parent_fd[CGROUP_HIERARCHIES_MAX]; /* the directory in which groups are made; owned */
     int where[CGROUP_CONTROLLER_COUNT];    /* index into parent_fd, or -1 */
+    uint64_t burst_milli; /* of a core, that each may use while nobody else wants it; 0: none */
+};
+
+/* How a new process gets into the group: cloned into `into_fd` (version 2, -1: none), and by
+ * writing "0" into each of `tasks_fds` (version 1). All of them are owned. Moving a process by
+ * cgroup.procs would do for both, but waits for a grace period of the kernel's, up to 20 ms. */
+struct cgroup_entry {
+    int into_fd;
+    int tasks_fds[CGROUP_HIERARCHIES_MAX];
+    size_t task_count;
+};
+
+/* Files of a group that are read or written for each sandbox. The counters of the meter come first,
+ * by its own numbers. */
+enum cgroup_file {
+    CGROUP_FILE_PROCESSES = METER_COUNTERS,
+    CGROUP_FILE_EVENTS,
+    CGROUP_FILE_CHARGED,
+    CGROUP_FILE_PEAK, /* to be set back */
+    CGROUP_FILE_QUOTA,
+    CGROUP_FILE_COUNT
 };
 
 /* Thousands of them stand idle, so a group holds no descriptor: it is found by its name. Nobody
- * else makes or removes that name, as long as the slot is ours. */
+ * else makes or removes that name, as long as the slot is ours. Only one that is used again and
+ * again, if its owner so wishes, keeps open what it has opened. An open file is that of this very
+ * group: when the group is removed it cannot be read any more, whoever has the name then. */
 struct cgroup {
     unsigned slot;
+    bool keeps_files; /* see cgroup_keep_files() */
+    unsigned opened;  /* a bit for each of `fds` that is open */
+    int fds[CGROUP_FILE_COUNT];
+    bool has_entry;
+    struct cgroup_entry entry; /* when has_entry: the way in of those who came before */
 };
 
 /* Finds the hierarchies and makes the parent group `parent_name` in each. Never fails for lack of
@@ -77,18 +105,18 @@ void cgroup_tree_unnest(struct cgroup_tree *nested, const struct cgroup_tree *tr
 MUST_CHECK int cgroup_give(const struct cgroup *cg, const struct cgroup_tree *nested, uid_t owner,
                            struct error *err);
 
-/* How a new process gets into the group: cloned into `into_fd` (version 2, -1: none), and by
- * writing "0" into each of `tasks_fds` (version 1). All of them are owned. Moving a process by
- * cgroup.procs would do for both, but waits for a grace period of the kernel's, up to 20 ms. */
-struct cgroup_entry {
-    int into_fd;
-    int tasks_fds[CGROUP_HIERARCHIES_MAX];
-    size_t task_count;
-};
+/* From now on files stay open once they are. */
+void cgroup_keep_files(struct cgroup *cg);
+/* Closes those that are, and from now on each after its use. Twice is fine. */
+void cgroup_drop_files(struct cgroup *cg);
 
-MUST_CHECK int cgroup_open_entry(struct cgroup_entry *out, const struct cgroup *cg,
+/* *out is owned. */
+MUST_CHECK int cgroup_open_entry(struct cgroup_entry *out, struct cgroup *cg,
                                  const struct cgroup_tree *tree, struct error *err);
 void cgroup_entry_release(struct cgroup_entry *entry); /* twice is fine */
+/* Takes the entry, for the next who comes into the group; where files do not stay open, releases
+ * it. */
+void cgroup_give_entry(struct cgroup *cg, struct cgroup_entry *entry);
 
 /* In the child, which must have one thread: the version 1 part. 0, or -1 with errno. */
 MUST_CHECK int cgroup_enter(const struct cgroup_entry *entry);
@@ -96,9 +124,9 @@ MUST_CHECK int cgroup_enter(const struct cgroup_entry *entry);
 /* Where counters of its groups are read; the fds are the tree's. */
 struct meter cgroup_tree_meter(const struct cgroup_tree *tree);
 
-uint64_t cgroup_read_cpu_us(const struct cgroup *cg, const struct cgroup_tree *tree);
+uint64_t cgroup_read_cpu_us(struct cgroup *cg, const struct cgroup_tree *tree);
 /* False: not all of them could be read. */
-bool cgroup_read_stats(const struct cgroup *cg, const struct cgroup_tree *tree,
+bool cgroup_read_stats(struct cgroup *cg, const struct cgroup_tree *tree,
                        struct spawn_stats *stats);
 
 /* Stops every process of the group where it stands, or lets them go on. ERROR_UNAVAILABLE where
@@ -131,7 +159,7 @@ bool cgroup_tree_can_renew(const struct cgroup_tree *tree);
 /* How many processes and threads are in the group. False: nothing counts them, or the group is
  * gone.
  */
-bool cgroup_count(const struct cgroup *cg, const struct cgroup_tree *tree, uint64_t *out);
+bool cgroup_count(struct cgroup *cg, const struct cgroup_tree *tree, uint64_t *out);
 
 /* Whether the counters that cannot be set back are those of a new group, by the last look at them:
  * when nobody was in it any more. */
@@ -140,5 +168,5 @@ bool cgroup_is_unmarked(const struct spawn_stats *last);
 /* Makes such a group, which has these limits already, as good as a new one. False: it is not, and
  * is to be removed. One that cgroup_kill() was called for never is: Linux 6.18 kills
  * whoever is cloned into it. */
-bool cgroup_renew(const struct cgroup *cg, const struct cgroup_tree *tree,
+bool cgroup_renew(struct cgroup *cg, const struct cgroup_tree *tree,
                   const struct spawn_limits *limits);

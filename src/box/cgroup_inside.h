@@ -15,10 +15,18 @@ bool cgroup_write_of(const struct cgroup *cg, const struct cgroup_tree *tree,
 
 bool cgroup_read_of(const struct cgroup *cg, const struct cgroup_tree *tree,
                     enum cgroup_controller controller, const char *file, char *text, size_t size);
-bool cgroup_read_number(const struct cgroup *cg, const struct cgroup_tree *tree,
-                        enum cgroup_controller controller, const char *file, uint64_t *out);
 
-uint64_t cgroup_cpu_quota_us(const struct spawn_limits *limits);
+/* Of the files that may be open already. Who has called one of these calls cgroup_settle() then. */
+bool cgroup_read_open(struct cgroup *cg, const struct cgroup_tree *tree, enum cgroup_file which,
+                      char *text, size_t size);
+bool cgroup_read_number(struct cgroup *cg, const struct cgroup_tree *tree, enum cgroup_file which,
+                        uint64_t *out);
+bool cgroup_write_open(struct cgroup *cg, const struct cgroup_tree *tree, enum cgroup_file which,
+                       const char *text);
+/* Closes what is not to stay open. */
+void cgroup_settle(struct cgroup *cg);
+
+uint64_t cgroup_cpu_quota_us(uint64_t milli);
 
 /* Hands down the controllers that we use to the groups in this directory of a version 2 tree. */
 void cgroup_enable_controllers(int dir_fd);

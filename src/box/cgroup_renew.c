@@ -6,14 +6,16 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "box/cgroup_inside.h"
 
 #define NUMBER_BYTES 64
 
 /* The kernel charges memory in batches of so much for each processor, in any group: what is less
- * cannot be told from that. */
+ * cannot be told from that. On machines with many processors that would be too much to overlook. */
 #define CHARGE_BATCH_BYTES (64 * 4 * KIB)
+#define CHARGE_BATCHES_MAX 4
 
 /* Version 2 has no peak that could be set back for all who read it. */
 bool cgroup_tree_can_renew(const struct cgroup_tree *tree)
@@ -31,29 +33,39 @@ bool cgroup_is_unmarked(const struct spawn_stats *last)
     return last->oom_kills == 0 && last->pids_refused == 0 && last->pids_now == 0;
 }
 
-static bool is_at_rest(const struct cgroup *cg, const struct cgroup_tree *tree)
+static uint64_t charged_in_advance(void)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    return CHARGE_BATCH_BYTES * (uint64_t)MIN(MAX(processors, 1), CHARGE_BATCHES_MAX);
+}
+
+static bool is_at_rest(struct cgroup *cg, const struct cgroup_tree *tree)
 {
     char events[NUMBER_BYTES];
     uint64_t charged;
-    return cgroup_read_of(cg, tree, CGROUP_UNIFIED, "cgroup.events", events, sizeof(events)) &&
+    return cgroup_read_open(cg, tree, CGROUP_FILE_EVENTS, events, sizeof(events)) &&
            strcmp(events, "populated 0\nfrozen 0\n") == 0 &&
-           cgroup_read_number(cg, tree, CGROUP_MEMORY, "memory.usage_in_bytes", &charged) &&
-           charged < CHARGE_BATCH_BYTES;
+           cgroup_read_number(cg, tree, CGROUP_FILE_CHARGED, &charged) &&
+           charged < charged_in_advance();
 }
 
 /* The quota is written although it is the same: that makes what is left of the period whole again,
  * and lets go who was throttled. */
-static bool set_back(const struct cgroup *cg, const struct cgroup_tree *tree,
+static bool set_back(struct cgroup *cg, const struct cgroup_tree *tree,
                      const struct spawn_limits *limits)
 {
     char quota[NUMBER_BYTES];
-    snprintf(quota, sizeof(quota), "%" PRIu64, cgroup_cpu_quota_us(limits));
-    return cgroup_write_of(cg, tree, CGROUP_MEMORY, "memory.max_usage_in_bytes", "0") &&
-           cgroup_write_of(cg, tree, CGROUP_CPU, "cpu.cfs_quota_us", quota);
+    snprintf(quota, sizeof(quota), "%" PRIu64,
+             cgroup_cpu_quota_us(MAX(limits->cpu_milli, tree->burst_milli)));
+    return cgroup_write_open(cg, tree, CGROUP_FILE_PEAK, "0") &&
+           cgroup_write_open(cg, tree, CGROUP_FILE_QUOTA, quota);
 }
 
-bool cgroup_renew(const struct cgroup *cg, const struct cgroup_tree *tree,
+bool cgroup_renew(struct cgroup *cg, const struct cgroup_tree *tree,
                   const struct spawn_limits *limits)
 {
-    return cgroup_tree_can_renew(tree) && is_at_rest(cg, tree) && set_back(cg, tree, limits);
+    bool is_renewed =
+        cgroup_tree_can_renew(tree) && is_at_rest(cg, tree) && set_back(cg, tree, limits);
+    cgroup_settle(cg);
+    return is_renewed;
 }

@@ -252,7 +252,7 @@ static bool has_limits(const struct cgroup_tree *tree, int index)
 
 void cgroup_tree_trim(struct cgroup_tree *out, const struct cgroup_tree *tree)
 {
-    *out = (struct cgroup_tree){.version = tree->version};
+    *out = (struct cgroup_tree){.version = tree->version, .burst_milli = tree->burst_milli};
     for (int c = 0; c < CGROUP_CONTROLLER_COUNT; c++)
         out->where[c] = -1;
     for (size_t i = 0; i < tree->count; i++) {

@@ -19,33 +19,50 @@
 #include "base/scoped.h"
 #include "box/seal_steps.h"
 
-/* Cheap ones that tell most come first. Not in it: lists of TCP sockets, which take milliseconds to
- * read and have nothing that sockstat or dev does not tell; and what is the whole machine's. */
+/* Cheap ones that tell most come first. Not in it is what a tenant can only change together with
+ * one of these: lists of sockets and memberships, which are no more where no socket is, routes and
+ * the counters of `netstat`, which move with a packet. Nor what is the whole machine's. */
+enum { FIRST_LINE = 1 << 0, LIST = 1 << 1 };
+
 static const struct {
     const char *name;
-    bool only_first_line;
-} files[] = {
-    {"sockstat", true}, /* how many sockets there are, of every kind; below, the machine's */
-    {"dev", false},     /* not one packet went over the loopback */
-    {"snmp", false},          {"snmp6", false}, {"netstat", false},
-    {"ip6_flowlabel", false}, /* outlive their socket */
-    {"ipv6_route", false},    {"igmp", false},  {"igmp6", false},
+    unsigned flags;
+} files[NETNS_FILES] = {
+    {"sockstat", FIRST_LINE}, /* how many sockets there are, of every kind; below, the machine's */
+    {"dev", LIST},            /* not one packet went over the loopback */
+    {"snmp", 0},              /* nor was one made, nor delivered otherwise */
+    {"snmp6", 0},             /* likewise */
+    {"ip6_flowlabel", LIST},  /* outlive their socket */
 };
 
-/* A file that this kernel does not have is as good as an empty one: it is so in each of them. */
-static ssize_t read_one(int dir_fd, size_t i, char *out, size_t room)
+/* In the namespace that we are in. A file that this kernel does not have is as good as an empty
+ * one: it is so in each of them. */
+static bool open_files(const struct netns_judge *j, struct netns *net)
 {
-    scoped_fd int fd = openat(dir_fd, files[i].name, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return errno == ENOENT ? 0 : -1;
-    size_t len = 0;
-    for (ssize_t n; (n = read(fd, out + len, room - len)) != 0; len += (size_t)n) {
-        if (n < 0)
-            return -1;
+    bool is_whole = true;
+    for (size_t i = 0; i < NETNS_FILES; i++) {
+        net->files[i] = openat(j->dir_fd, files[i].name, O_RDONLY | O_CLOEXEC);
+        is_whole &= net->files[i] >= 0 || errno == ENOENT;
     }
-    if (len == room)
+    net->has_files = true;
+    return is_whole;
+}
+
+/* A list may go on behind any read, until one finds its end. What is no list is a single record,
+ * which the kernel hands out whole as far as there is room. */
+static ssize_t read_one(int fd, unsigned flags, char *out, size_t room)
+{
+    size_t len = 0;
+    ssize_t n = 0;
+    if (fd < 0)
+        return 0;
+    do {
+        n = pread(fd, out + len, room - len, (off_t)len);
+        len += n > 0 ? (size_t)n : 0;
+    } while (n > 0 && flags & LIST);
+    if (n < 0 || len == room)
         return -1; /* there may be more */
-    const char *end = files[i].only_first_line ? memchr(out, '\n', len) : NULL;
+    const char *end = flags & FIRST_LINE ? memchr(out, '\n', len) : NULL;
     return end ? end - out : (ssize_t)len;
 }
 
@@ -54,18 +71,26 @@ static bool is_like(const struct netns_judge *j, size_t from, const char *text, 
     return from + len <= j->fresh_len && memcmp(text, j->fresh + from, len) == 0;
 }
 
-/* Of the namespace that we are in. Stops at the first difference from a fresh one, if `j` knows
- * one. */
-static ssize_t look(const struct netns_judge *j, char *out)
+/* Stops at the first difference from a fresh one, if `j` knows one. */
+static ssize_t look(const struct netns_judge *j, const struct netns *net, char *out)
 {
     size_t len = 0;
-    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
-        ssize_t n = read_one(j->dir_fd, i, out + len, NETNS_LOOK_BYTES - len);
+    for (size_t i = 0; i < NETNS_FILES; i++) {
+        ssize_t n = read_one(net->files[i], files[i].flags, out + len, NETNS_LOOK_BYTES - len);
         if (n < 0 || (j->fresh_len > 0 && !is_like(j, len, out + len, (size_t)n)))
             return -1;
         len += (size_t)n;
     }
     return (ssize_t)len;
+}
+
+/* Of the namespace that we are in, which is new. */
+static ssize_t look_at_new(const struct netns_judge *j)
+{
+    struct netns net = netns_none();
+    ssize_t len = seal_raise_loopback() == 0 && open_files(j, &net) ? look(j, &net, j->fresh) : -1;
+    netns_close(&net);
+    return len;
 }
 
 bool netns_judge_open(struct netns_judge *j)
@@ -78,7 +103,7 @@ bool netns_judge_open(struct netns_judge *j)
     if (j->own_fd >= 0 && j->dir_fd >= 0 && setns(j->own_fd, CLONE_NEWNET) == 0 &&
         unshare(CLONE_NEWNET) == 0) {
         j->fresh = xcalloc(1, NETNS_LOOK_BYTES);
-        ssize_t len = seal_raise_loopback() < 0 ? -1 : look(j, j->fresh);
+        ssize_t len = look_at_new(j);
         if (setns(j->own_fd, CLONE_NEWNET) == 0 && len > 0) {
             j->fresh_len = (size_t)len;
             return true;
@@ -96,21 +121,57 @@ void netns_judge_close(struct netns_judge *j)
     *j = (struct netns_judge){.own_fd = -1, .dir_fd = -1};
 }
 
-int netns_open(pid_t pid)
+struct netns netns_none(void)
+{
+    return (struct netns){.fd = -1};
+}
+
+struct netns netns_open(pid_t pid)
 {
     char path[40];
     snprintf(path, sizeof(path), "/proc/%d/ns/net", pid);
-    return open(path, O_RDONLY | O_CLOEXEC);
+    return (struct netns){.fd = open(path, O_RDONLY | O_CLOEXEC)};
 }
 
-bool netns_is_fresh(const struct netns_judge *j, int fd)
+void netns_close_files(struct netns *net)
+{
+    for (size_t i = 0; net->has_files && i < NETNS_FILES; i++)
+        scoped_close_fd(&net->files[i]);
+    net->has_files = false;
+}
+
+void netns_close(struct netns *net)
+{
+    netns_close_files(net);
+    scoped_close_fd(&net->fd);
+    *net = netns_none();
+}
+
+struct netns netns_take(struct netns *net)
+{
+    const struct netns taken = *net;
+    *net = netns_none();
+    return taken;
+}
+
+/* Opened there, they are that namespace's for good. */
+static bool open_files_inside(const struct netns_judge *j, struct netns *net)
+{
+    if (setns(net->fd, CLONE_NEWNET) < 0)
+        return false;
+    bool is_whole = open_files(j, net);
+    bool is_back = setns(j->own_fd, CLONE_NEWNET) == 0;
+    if (!is_whole || !is_back)
+        netns_close_files(net);
+    return net->has_files;
+}
+
+bool netns_is_fresh(const struct netns_judge *j, struct netns *net)
 {
     char text[NETNS_LOOK_BYTES];
-    if (!j->fresh || setns(fd, CLONE_NEWNET) < 0)
+    if (!j->fresh || !(net->has_files || open_files_inside(j, net)))
         return false;
-    ssize_t len = look(j, text);
-    bool is_back = setns(j->own_fd, CLONE_NEWNET) == 0;
-    return is_back && len == (ssize_t)j->fresh_len;
+    return look(j, net, text) == (ssize_t)j->fresh_len;
 }
 
 /* --- a socket in another one ------------------------------------------------------------------ */

@@ -13,6 +13,16 @@
 #include <sys/types.h>
 
 #define NETNS_LOOK_BYTES (32 * 1024)
+#define NETNS_FILES      5
+
+/* One that was used. The files by which it is judged are opened by the first look at it, and stay
+ * open: each shows the namespace in which it was opened, wherever we are when we read it. As `fd`
+ * does, each of them keeps it alive. */
+struct netns {
+    int fd; /* owned; -1: there is none */
+    bool has_files;
+    int files[NETNS_FILES]; /* owned, when has_files; -1: this kernel has no such file */
+};
 
 struct netns_judge {
     int own_fd;  /* our own namespace: the way back */
@@ -25,11 +35,15 @@ struct netns_judge {
 bool netns_judge_open(struct netns_judge *j);
 void netns_judge_close(struct netns_judge *j);
 
-/* The namespace of a process that is not reaped yet; -1 when it has left it. */
-int netns_open(pid_t pid);
+/* The namespace of a process that is not reaped yet; its fd is -1 when it has left it. */
+struct netns netns_open(pid_t pid);
+struct netns netns_none(void);
+void netns_close(struct netns *net); /* twice is fine */
+void netns_close_files(struct netns *net);
+struct netns netns_take(struct netns *net);
 
 /* Whether nothing is in it, nor ever passed through. */
-bool netns_is_fresh(const struct netns_judge *j, int fd);
+bool netns_is_fresh(const struct netns_judge *j, struct netns *net);
 
 /* A TCP socket that listens in it on 127.0.0.1; or -1 with errno. */
 int netns_listen(int fd, uint16_t port);

@@ -62,15 +62,19 @@ static const struct {
     {"workspace", 0700, {"data", "mnt/data", "workspace"}},
 };
 
+/* Nobody else has the mount yet: what is made with its final mode is seen by none before it has its
+ * owner. */
 static int fill_storage(int fd, uid_t owner)
 {
-    for (size_t i = 0; i < ARRAY_LEN(stores); i++) {
-        if (mkdirat(fd, stores[i].name, 0700) < 0 ||
-            fchownat(fd, stores[i].name, owner, owner, AT_SYMLINK_NOFOLLOW) < 0 ||
-            fchmodat(fd, stores[i].name, stores[i].mode, 0) < 0)
-            return -1;
+    int status = 0;
+    mode_t mask = umask(0);
+    for (size_t i = 0; status == 0 && i < ARRAY_LEN(stores); i++) {
+        if (mkdirat(fd, stores[i].name, stores[i].mode) < 0 ||
+            fchownat(fd, stores[i].name, owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
+            status = -1;
     }
-    return 0;
+    umask(mask);
+    return status;
 }
 
 static int make_storage(uint64_t disk_bytes, uint64_t inodes, uid_t owner, struct error *err)

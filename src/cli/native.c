@@ -49,6 +49,7 @@ static int start(struct spawner_client **out, const struct cli *cli, struct loop
                                               .layers = layers,
                                               .run_dir = run,
                                               .cgroup_parent = cli->config.cgroup_parent,
+                                              .cpu_burst_milli = cli->config.cpus_burst_milli,
                                               .stores = stores,
                                               .egress = egress,
                                               .egress_uid = proxy.uid,

@@ -192,10 +192,13 @@ static void add_ceilings(struct words *w, const struct config *c)
     builder_limits(&build, c->build_disk_bytes);
     uint64_t memory = MAX(build.memory_bytes, (uint64_t)WARM_MEMORY_BYTES);
     uint64_t cpus = MAX(c->cpus_max_milli, (uint64_t)build.cpu_milli);
+    char burst[FORMAT_BYTES];
     words_add(w, xasprintf("--max-memory=%" PRIu64, MAX(c->memory_max_bytes, memory)));
     words_add(w, xasprintf("--max-disk=%" PRIu64, MAX(c->disk_max_bytes, build.disk_bytes)));
     words_add(w, xasprintf("--max-inodes=%" PRIu64, MAX(c->inodes_max, build.inodes)));
     words_add(w, xasprintf("--max-cpus=%" PRIu64 ".%03" PRIu64, cpus / 1000, cpus % 1000));
+    format_milli(c->cpus_burst_milli, burst);
+    words_add(w, xasprintf("--cpus-burst=%s", burst));
     words_add(w, xasprintf("--max-pids=%" PRIu64, MAX(c->pids_max, (uint64_t)build.pids)));
     words_add(w, xasprintf("--max-open-files=%" PRIu64,
                            MAX(c->open_files_max, (uint64_t)build.open_files)));

@@ -27,6 +27,7 @@ struct config {
     uint64_t timeout_ms;
     uint64_t memory_bytes;
     uint64_t cpus_milli;
+    uint64_t cpus_burst_milli; /* 0: none */
     uint64_t pids;
     uint64_t disk_bytes;
     uint64_t inodes;

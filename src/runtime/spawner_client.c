@@ -43,7 +43,12 @@ struct spawner_client {
 
 /* --- starting -------------------------------------------------------------------------------- */
 
-static void build_argv(const struct spawner_settings *s, char ids[2][FORMAT_BYTES],
+/* As text: settings that are numbers. */
+struct numbers {
+    char burst[FORMAT_BYTES], egress_uid[FORMAT_BYTES], egress_gid[FORMAT_BYTES];
+};
+
+static void build_argv(const struct spawner_settings *s, const struct numbers *numbers,
                        const char *argv[ARGS_MAX])
 {
     size_t n = 0;
@@ -56,6 +61,10 @@ static void build_argv(const struct spawner_settings *s, char ids[2][FORMAT_BYTE
         argv[n++] = "--cgroup-parent";
         argv[n++] = s->cgroup_parent;
     }
+    if (s->cpu_burst_milli) {
+        argv[n++] = "--cpus-burst";
+        argv[n++] = numbers->burst;
+    }
     if (s->layers) {
         argv[n++] = "--layers";
         argv[n++] = s->layers;
@@ -64,9 +73,9 @@ static void build_argv(const struct spawner_settings *s, char ids[2][FORMAT_BYTE
         argv[n++] = "--egress";
         argv[n++] = s->egress;
         argv[n++] = "--egress-uid";
-        argv[n++] = ids[0];
+        argv[n++] = numbers->egress_uid;
         argv[n++] = "--egress-gid";
-        argv[n++] = ids[1];
+        argv[n++] = numbers->egress_gid;
     }
     for (const char *const *store = s->stores; *store && n + 3 < ARGS_MAX; store++) {
         argv[n++] = "--store";
@@ -83,10 +92,11 @@ static int start_program(const struct spawner_settings *s, int socket, pid_t *pi
     char *const envp[] = {NULL};
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
-    char ids[2][FORMAT_BYTES];
-    format_u64(s->egress_uid, ids[0]);
-    format_u64(s->egress_gid, ids[1]);
-    build_argv(s, ids, argv);
+    struct numbers numbers;
+    format_milli(s->cpu_burst_milli, numbers.burst);
+    format_u64(s->egress_uid, numbers.egress_uid);
+    format_u64(s->egress_gid, numbers.egress_gid);
+    build_argv(s, &numbers, argv);
     posix_spawn_file_actions_init(&actions);
     posix_spawnattr_init(&attr);
     /* Out of the terminal's process group: its keys are for us. */

@@ -14,6 +14,7 @@ struct spawner_settings {
     const char *program;       /* path of cove-spawner */
     const char *run_dir;       /* NULL: its own default */
     const char *cgroup_parent; /* NULL: its own default */
+    uint64_t cpu_burst_milli;  /* 0: none */
     const char *const *stores; /* NULL-terminated: directories with images */
     const char *layers;        /* directory of package layers; NULL: none */
     const char *egress;        /* path of cove-egress; NULL: nobody will ask for it */

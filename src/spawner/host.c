@@ -136,12 +136,13 @@ int host_open(struct host *host, const struct host_options *options, struct erro
     if (veil_prepare(err) < 0) /* covers /tmp, where any of the paths before may lie */
         return -1;
     cgroup_tree_open(&host->cgroups, options->cgroup_parent, host->power.is_rootless);
+    host->cgroups.burst_milli = options->cpu_burst_milli;
     cgroup_tree_trim(&host->trimmed, &host->cgroups);
     if (cgroup_tree_number(&host->cgroups, &number, err) < 0 ||
         (number > 0 && slot_table_join(&host->slots, number, err) < 0))
         return -1;
-    host->filter_len =
-        seccomp_compile(host->filter, cgroup_tree_has(&host->cgroups, CGROUP_MEMORY));
+    host->filter_len = seccomp_compile(host->filter, SECCOMP_WHOLE,
+                                       cgroup_tree_has(&host->cgroups, CGROUP_MEMORY));
     return 0;
 }
 
@@ -163,12 +164,12 @@ void host_close(struct host *host)
         netns_judge_close(&host->nets);
 }
 
-bool host_is_net_fresh(struct host *host, int fd)
+bool host_is_net_fresh(struct host *host, struct netns *net)
 {
     if (!host->has_judge)
         (void)!netns_judge_open(&host->nets); /* without one, none is */
     host->has_judge = true;
-    return netns_is_fresh(&host->nets, fd);
+    return netns_is_fresh(&host->nets, net);
 }
 
 /* An image belongs to who owns its store, and to nobody else. */

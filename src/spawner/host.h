@@ -13,6 +13,7 @@
 #include "box/power.h"
 #include "box/seccomp.h"
 #include "box/slot.h"
+#include "spawner/hot.h"
 #include "spawner/layer_store.h"
 
 #define HOST_STORES_MAX 4
@@ -30,10 +31,12 @@ struct host_options {
     uint64_t max_disk_bytes;
     uint64_t max_inodes;
     uint64_t max_cpu_milli;
+    uint64_t cpu_burst_milli; /* 0: none */
     uint64_t max_pids;
     uint64_t max_open_files;
     uint64_t max_lifetime_ms;
     uint64_t seal_limit_ms;
+    uint64_t group_wait_ms;
 };
 
 struct host {
@@ -59,6 +62,7 @@ struct host {
     uint64_t next_id;
     struct netns_judge nets;
     bool has_judge; /* it was tried to have one */
+    struct hot hot;
 };
 
 MUST_CHECK int host_open(struct host *host, const struct host_options *options, struct error *err);
@@ -75,7 +79,7 @@ MUST_CHECK int host_get_image(struct host *host, const uint8_t digest[SPAWN_DIGE
 MUST_CHECK int host_load_zygote(struct host *host, struct error *err);
 
 /* Whether a network namespace that was used can be used again. */
-bool host_is_net_fresh(struct host *host, int fd);
+bool host_is_net_fresh(struct host *host, struct netns *net);
 
 /* Layers that the host as a whole lacks (cgroup controllers), as a bit set; 0 is good. */
 uint32_t host_missing_layers(const struct host *host);

@@ -113,8 +113,8 @@ static void drop_plan(struct sandbox *sb)
     close_fd(&sb->root.packages_fd);
     close_fd(&sb->plan.control_fd);
     close_fd(&sb->plan.channel_fd);
-    close_fd(&sb->plan.net_fd);
-    cgroup_entry_release(&sb->plan.entry);
+    sb->plan.net_fd = -1; /* borrowed from sb->net */
+    cgroup_give_entry(&sb->cgroup, &sb->plan.entry);
 }
 
 static void fill_plan(struct sandbox *sb, const struct host *host, const struct spawn_create *r)
@@ -200,29 +200,49 @@ static int send_request(struct sandbox *sb, int zygote_fd, int report_fd, struct
 }
 
 /* One of those that sandboxes of the same zygote have left, and left as it was. */
-static int take_net(struct sandbox *shell, struct host *host)
+static struct netns take_net(struct sandbox *shell, struct host *host)
 {
     while (shell->net_count > 0) {
-        int fd = shell->nets[--shell->net_count];
-        if (host_is_net_fresh(host, fd))
-            return fd;
-        close(fd);
+        struct netns net = netns_take(&shell->nets[--shell->net_count]);
+        if (host_is_net_fresh(host, &net))
+            return net;
+        netns_close(&net);
     }
-    return -1;
+    return netns_none();
 }
 
 /* Before it is killed: the dead have left their namespaces. */
 static void keep_net(struct sandbox *sb)
 {
-    if (sb->shell && !sb->has_door && sb->state == SANDBOX_LIVE && sb->shell->state == SANDBOX_LIVE)
-        sb->net_fd = netns_open(sb->child.pid);
+    sb->may_lend =
+        sb->shell && !sb->has_door && sb->state == SANDBOX_LIVE && sb->shell->state == SANDBOX_LIVE;
+    if (sb->may_lend && sb->net.fd < 0)
+        sb->net = netns_open(sb->child.pid);
 }
 
 static void give_net(struct sandbox *sb)
 {
     struct sandbox *shell = sb->shell;
-    if (sb->net_fd >= 0 && shell->net_count < SANDBOX_NETS)
-        shell->nets[shell->net_count++] = take_fd(&sb->net_fd);
+    if (sb->may_lend && sb->net.fd >= 0 && shell->net_count < SANDBOX_NETS)
+        shell->nets[shell->net_count++] = netns_take(&sb->net);
+}
+
+/* The namespace of one that ends may be the next one's; of one that lives, there is a way to it. */
+static void cool(struct sandbox *sb)
+{
+    cgroup_drop_files(&sb->cgroup);
+    if (sb->may_lend)
+        netns_close_files(&sb->net);
+    else
+        netns_close(&sb->net);
+}
+
+static void heat(struct sandbox *sb, struct host *host)
+{
+    struct sandbox *oldest = hot_add(&host->hot, sb);
+    cgroup_keep_files(&sb->cgroup);
+    if (oldest)
+        cool(oldest);
 }
 
 /* A slot with the group of one that is gone, or a slot alone. */
@@ -231,13 +251,13 @@ static int take_place(struct sandbox *sb, struct host *host, const struct spawn_
 {
     struct sandbox *shell = sb->shell;
     *has_group = shell && spare_groups_take(&shell->groups, &shell->nest, &host->slots, &r->limits,
-                                            &sb->slot);
-    sb->cgroup.slot = sb->slot;
+                                            &sb->cgroup);
+    sb->slot = sb->cgroup.slot;
     return *has_group ? 0 : slot_acquire(&host->slots, &sb->slot, err);
 }
 
 /* To be asked while it lives. */
-static bool is_calm(const struct sandbox *sb)
+static bool is_calm(struct sandbox *sb)
 {
     uint64_t count;
     return sb->shell && !sb->brood && sb->state == SANDBOX_LIVE &&
@@ -248,7 +268,7 @@ static bool is_calm(const struct sandbox *sb)
 static bool give_group(struct sandbox *sb)
 {
     return sb->may_renew && sb->shell->state == SANDBOX_LIVE &&
-           spare_groups_give(&sb->shell->groups, sb->slot, &sb->plan.limits, clock_now_ns());
+           spare_groups_give(&sb->shell->groups, &sb->cgroup, &sb->plan.limits, clock_now_ns());
 }
 
 /* The request comes last: behind it there may be a process, and no way back that is short. */
@@ -256,9 +276,9 @@ static int build_warm(struct sandbox *sb, struct host *host, const struct spawn_
                       int zygote_fd, struct error *err)
 {
     scoped_fd int report_fd = -1;
-    sb->plan.net_fd = take_net(sb->shell, host);
+    sb->net = take_net(sb->shell, host);
+    sb->plan.net_fd = sb->net.fd;
     if (make_pair(&sb->channel_fd, &sb->plan.channel_fd, err) < 0 ||
-        cgroup_give(&sb->cgroup, sb->tree, sb->shell->plan.uid, err) < 0 ||
         seal_open_report(&sb->child.report_fd, &report_fd, err) < 0 ||
         prepare_storage(sb, err) < 0 || prepare_packages(sb, host, r, err) < 0 ||
         seal_give_root(&sb->child, &sb->root, err) < 0)
@@ -292,15 +312,17 @@ static void undo(struct sandbox *sb, struct host *host, bool has_cgroup)
 static void free_sandbox(struct sandbox *sb, struct host *host)
 {
     drop_plan(sb);
+    cgroup_drop_files(&sb->cgroup);
     layer_store_give(&host->layers, sb->packages);
     close_fd(&sb->root.storage_fd);
     close_fd(&sb->control_fd);
     close_fd(&sb->channel_fd);
     close_fd(&sb->child.pid_fd);
     close_fd(&sb->child.report_fd);
-    close_fd(&sb->net_fd);
+    netns_close(&sb->net);
     while (sb->net_count > 0)
-        close_fd(&sb->nets[--sb->net_count]);
+        netns_close(&sb->nets[--sb->net_count]);
+    hot_remove(&host->hot, sb);
     keep_release(&sb->keep);
     free(sb);
 }
@@ -336,6 +358,17 @@ static int place(struct sandbox *sb, struct host *host, const struct spawn_creat
     return 0;
 }
 
+/* What a zygote has been given is its own as long as the group is there. */
+static int make_group(struct sandbox *sb, const struct spawn_create *r, struct error *err)
+{
+    if (cgroup_create(&sb->cgroup, sb->tree, sb->slot, &r->limits, err) < 0)
+        return -1;
+    if (!sb->shell || cgroup_give(&sb->cgroup, sb->tree, sb->shell->plan.uid, err) == 0)
+        return 0;
+    cgroup_remove(&sb->cgroup, sb->tree);
+    return -1;
+}
+
 static int make(struct sandbox *sb, struct host *host, const struct spawn_create *r, enum kind kind,
                 int zygote_fd, struct error *err)
 {
@@ -365,19 +398,22 @@ static int create(struct sandbox **out, struct host *host, const struct spawn_cr
     struct sandbox *sb = xcalloc(1, sizeof(*sb));
     sb->shell = shell;
     sb->seal_limit_ns = (int64_t)host->options->seal_limit_ms * 1000000;
+    sb->groups.wait_ns = (int64_t)host->options->group_wait_ms * 1000000;
     sb->control_fd = sb->channel_fd = sb->child.pid_fd = sb->child.report_fd = -1;
     sb->plan.entry.into_fd = -1;
     sb->plan.control_fd = sb->plan.channel_fd = sb->root.image_fd = sb->root.storage_fd = -1;
     sb->root.packages_fd = -1;
-    sb->plan.net_fd = sb->net_fd = -1;
+    sb->plan.net_fd = -1;
+    sb->net = netns_none();
     bool has_cgroup;
     if (take_place(sb, host, r, &has_cgroup, &err) < 0) {
         free_sandbox(sb, host);
         return fail_error(failure, &err);
     }
     has_cgroup =
-        place(sb, host, r, kind, &err) == 0 &&
-        (has_cgroup || cgroup_create(&sb->cgroup, sb->tree, sb->slot, &r->limits, &err) == 0);
+        place(sb, host, r, kind, &err) == 0 && (has_cgroup || make_group(sb, r, &err) == 0);
+    if (kind == KIND_WARM)
+        heat(sb, host);
     if (!has_cgroup || make(sb, host, r, kind, zygote_fd, &err) < 0) {
         undo(sb, host, has_cgroup);
         free_sandbox(sb, host);
@@ -431,13 +467,15 @@ int sandbox_open_door(struct sandbox *sb, int *door, struct spawn_failure *failu
 {
     if (sb->state != SANDBOX_LIVE || sb->is_reaped)
         return fail(failure, ERROR_CONFLICT, 0, -1, "the sandbox is not sealed yet, or over");
-    scoped_fd int net = netns_open(sb->child.pid);
-    if (net < 0)
+    struct netns net = netns_open(sb->child.pid);
+    if (net.fd < 0)
         return fail(failure, ERROR_CONFLICT, errno, -1, "open its network namespace");
     sb->has_door = true;
-    int fd = netns_listen(net, EGRESS_PORT);
+    int fd = netns_listen(net.fd, EGRESS_PORT);
+    int error = errno;
+    netns_close(&net);
     if (fd < 0)
-        return fail(failure, ERROR_UNAVAILABLE, errno, -1, "listen in its network namespace");
+        return fail(failure, ERROR_UNAVAILABLE, error, -1, "listen in its network namespace");
     *door = fd;
     return 0;
 }
@@ -566,7 +604,7 @@ struct spawn_sealed sandbox_sealed(const struct sandbox *sb)
 /* --- looking --------------------------------------------------------------------------------- */
 
 /* False: its group could not tell all of it. */
-static bool read_stats(const struct sandbox *sb, struct spawn_stats *out)
+static bool read_stats(struct sandbox *sb, struct spawn_stats *out)
 {
     struct spawn_stats s = {.memory_peak_bytes = sb->memory_seen_bytes};
     struct statfs fs;
@@ -645,13 +683,16 @@ void sandbox_on_exit(struct sandbox *sb)
     if (sb->last.memory_peak_bytes == 0)
         sb->last.memory_peak_bytes = (uint64_t)usage.ru_maxrss * 1024;
     sb->is_reaped = true;
-    if (sb->state == SANDBOX_LIVE)
+    if (sb->state == SANDBOX_LIVE) {
         sb->state = SANDBOX_OVER;
+        cool(sb); /* it may stay so for long, and needs nothing of it any more */
+    }
 }
 
 void sandbox_empty(struct sandbox *sb)
 {
     drop_plan(sb); /* one that was never sealed has it yet, and with it the kernel's end */
+    cool(sb);
     close_fd(&sb->root.storage_fd);
     close_fd(&sb->control_fd);
     close_fd(&sb->channel_fd);

@@ -36,13 +36,15 @@ struct sandbox {
     uint64_t brood;          /* with whose other sandboxes it had its memory in common, or 0 */
     unsigned made_count;     /* of a shell: sandboxes that still live in its pid namespace */
     unsigned busy_count;     /* of a shell: those that its zygote is still working on */
-    int net_fd;              /* its network namespace, from its end on; else -1 */
-    int nets[SANDBOX_NETS];  /* of a shell: such of sandboxes that are gone */
+    struct netns net;        /* its network namespace: one that was used before, while it is hot,
+                              * and any from its end on */
+    struct netns nets[SANDBOX_NETS]; /* of a shell: such of sandboxes that are gone */
     unsigned net_count;
     struct spare_groups groups; /* of a shell: likewise */
     bool was_killed;            /* by its group: nobody else can have that any more */
     bool may_renew;             /* when it is over, the next one can */
     bool has_door;              /* its network namespace was more than empty */
+    bool may_lend;              /* its network namespace, when it is over, if that is as new */
     struct seal_plan plan;
     struct rootfs root; /* the image's mount until it is sealed; the storage's to the end */
     struct package_layer *packages; /* that it has mounted, or NULL */

@@ -8,23 +8,23 @@
 
 #include "base/clock.h"
 
-#define WAIT_NS (100 * 1000000ll)
-
-bool spare_groups_give(struct spare_groups *g, unsigned slot, const struct spawn_limits *limits,
-                       int64_t now)
+bool spare_groups_give(struct spare_groups *g, struct cgroup *group,
+                       const struct spawn_limits *limits, int64_t now)
 {
     if (g->count == SPARE_GROUPS_MAX)
         return false;
-    g->items[g->count].slot = slot;
+    cgroup_keep_files(group); /* who takes it needs those that are opened to look at it */
+    g->items[g->count].group = *group;
+    *group = (struct cgroup){.slot = group->slot};
     g->items[g->count].limits = *limits;
-    g->items[g->count].until_ns = now + WAIT_NS;
+    g->items[g->count].until_ns = now + g->wait_ns;
     g->count++;
     return true;
 }
 
 static struct cgroup take_first(struct spare_groups *g)
 {
-    const struct cgroup cg = {.slot = g->items[0].slot};
+    const struct cgroup cg = g->items[0].group;
     g->count--;
     memmove(&g->items[0], &g->items[1], g->count * sizeof(g->items[0]));
     return cg;
@@ -35,21 +35,22 @@ static void discard_first(struct spare_groups *g, const struct cgroup_tree *tree
                           struct slot_table *slots, int64_t now)
 {
     const struct spawn_limits limits = g->items[0].limits;
-    const struct cgroup cg = take_first(g);
+    struct cgroup cg = take_first(g);
+    cgroup_drop_files(&cg);
     if (cgroup_remove(&cg, tree))
         slot_release(slots, cg.slot);
     else
-        (void)!spare_groups_give(g, cg.slot, &limits, now); /* there was room for it before */
+        (void)!spare_groups_give(g, &cg, &limits, now); /* there was room for it before */
 }
 
 bool spare_groups_take(struct spare_groups *g, const struct cgroup_tree *tree,
-                       struct slot_table *slots, const struct spawn_limits *limits, unsigned *slot)
+                       struct slot_table *slots, const struct spawn_limits *limits,
+                       struct cgroup *out)
 {
     for (size_t left = g->count; left > 0; left--) {
-        const struct cgroup cg = {.slot = g->items[0].slot};
         if (memcmp(&g->items[0].limits, limits, sizeof(*limits)) == 0 &&
-            cgroup_renew(&cg, tree, limits)) {
-            *slot = take_first(g).slot;
+            cgroup_renew(&g->items[0].group, tree, limits)) {
+            *out = take_first(g);
             return true;
         }
         discard_first(g, tree, slots, clock_now_ns());

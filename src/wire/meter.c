@@ -63,7 +63,7 @@ static const struct row rows[METER_COUNTERS] = {
 };
 
 /* -1: not counted here, or the group is gone. */
-static int open_row(const struct meter *m, enum meter_counter which, uint32_t slot, uint32_t nest)
+int meter_open_one(const struct meter *m, enum meter_counter which, uint32_t slot, uint32_t nest)
 {
     char path[PATH_BYTES];
     const struct row *row = &rows[which];
@@ -85,7 +85,7 @@ static bool read_row(const struct meter *m, enum meter_counter which, int fd, ui
     return read_fd(fd, text) && find_number(text, rows[which].files[is_v2].key, out);
 }
 
-static uint64_t read_cpu_us(const struct meter *m, int fd)
+uint64_t meter_read_cpu_us(const struct meter *m, int fd)
 {
     uint64_t used;
     if (!read_row(m, METER_CPU, fd, &used))
@@ -93,16 +93,10 @@ static uint64_t read_cpu_us(const struct meter *m, int fd)
     return m->versions[SPAWN_METER_CPU] == 2 ? used : used / 1000; /* version 1 has nanoseconds */
 }
 
-uint64_t meter_read_cpu_us(const struct meter *m, uint32_t slot, uint32_t nest)
-{
-    scoped_fd int fd = open_row(m, METER_CPU, slot, nest);
-    return read_cpu_us(m, fd);
-}
-
 void meter_open(const struct meter *m, uint32_t slot, uint32_t nest, struct meter_files *out)
 {
     for (int i = 0; i < METER_COUNTERS; i++)
-        out->fds[i] = open_row(m, (enum meter_counter)i, slot, nest);
+        out->fds[i] = meter_open_one(m, (enum meter_counter)i, slot, nest);
 }
 
 void meter_close(struct meter_files *files)
@@ -121,15 +115,6 @@ bool meter_read_files(const struct meter *m, const struct meter_files *files,
     out->memory_peak_bytes = peak;
     out->oom_kills = (uint32_t)kills;
     out->pids_refused = (uint32_t)refused;
-    out->cpu_us = read_cpu_us(m, files->fds[METER_CPU]);
+    out->cpu_us = meter_read_cpu_us(m, files->fds[METER_CPU]);
     return has_peak && has_kills && has_refused;
-}
-
-bool meter_read(const struct meter *m, uint32_t slot, uint32_t nest, struct spawn_stats *out)
-{
-    struct meter_files files;
-    meter_open(m, slot, nest, &files);
-    bool is_whole = meter_read_files(m, &files, out);
-    meter_close(&files);
-    return is_whole;
 }

@@ -18,21 +18,22 @@ struct meter {
  * none. */
 uint64_t meter_read_number(int dir_fd, const char *name, const char *key);
 
-/* Fills the counters that it has, and leaves the others alone. cpu_us is that of the group, with
- * what its seal took. False: one is missing, or the group is gone. */
-bool meter_read(const struct meter *meter, uint32_t slot, uint32_t nest, struct spawn_stats *out);
-
-/* The same with files that stay open, for who asks often: to open one costs ten times as much as to
- * read it. -1 stands for one that is not there. When the group is gone nothing can be read. */
+/* Files that may stay open, for who asks often: to open one costs ten times as much as to read it.
+ * -1 stands for one that is not there. When the group is gone nothing can be read. */
 enum meter_counter { METER_PEAK, METER_OOM, METER_REFUSED, METER_CPU, METER_COUNTERS };
 
 struct meter_files {
     int fds[METER_COUNTERS];
 };
 
+int meter_open_one(const struct meter *meter, enum meter_counter which, uint32_t slot,
+                   uint32_t nest);
 void meter_open(const struct meter *meter, uint32_t slot, uint32_t nest, struct meter_files *out);
 void meter_close(struct meter_files *files);
+
+/* Fills the counters that it has, and leaves the others alone. cpu_us is that of the group, with
+ * what its seal took. False: one is missing, or the group is gone. */
 bool meter_read_files(const struct meter *meter, const struct meter_files *files,
                       struct spawn_stats *out);
 
-uint64_t meter_read_cpu_us(const struct meter *meter, uint32_t slot, uint32_t nest);
+uint64_t meter_read_cpu_us(const struct meter *meter, int fd); /* of the file METER_CPU */

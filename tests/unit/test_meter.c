@@ -65,6 +65,16 @@ static void expect(const struct spawn_stats *s, uint64_t cpu_us, uint64_t peak, 
     assert_int_equal(s->pids_refused, refused);
 }
 
+static bool meter_read(const struct meter *m, uint32_t slot, uint32_t nest, struct spawn_stats *out)
+{
+    struct meter_files open;
+    meter_open(m, slot, nest, &open);
+    bool is_whole = meter_read_files(m, &open, out);
+    assert_int_equal(meter_read_cpu_us(m, open.fds[METER_CPU]), out->cpu_us);
+    meter_close(&open);
+    return is_whole;
+}
+
 static void test_versions(void **state)
 {
     (void)state;
