@@ -115,7 +115,7 @@ def test_a_zygote_with_a_spare_makes_a_brood(host):
     """It sleeps until that is wanted or gone."""
     zygote = host.zygote()
     host.session(zygote)
-    covetest.wait_for(lambda: len(host.find("python3")) == 2, "a spare")
+    covetest.wait_for(host.has_spare, "a spare")
     parent, heir = brood(host, zygote, 2)
     assert parent.run("print(1)") == "1\n"
     assert host.session(zygote).run("print(2)") == "2\n"

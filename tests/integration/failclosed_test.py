@@ -78,7 +78,7 @@ DEVICE_NODES = [("child", "mknodat", "", "the host's node is mounted instead")]
 VEIL_CALLS = {("create", name) for name in ("fsopen", "fsconfig", "fsmount")}
 # The kernel has no way to fail these.
 CANNOT_FAIL = {("child", "umask"), ("start", "geteuid"), ("start", "getuid"), ("start", "getpid"), ("start", "umask"),
-               ("create", "geteuid"), ("start", "capget")}  # of the own thread, with good pointers
+               ("create", "geteuid"), ("create", "umask"), ("start", "capget")}  # of the own thread, with good pointers
 # Always tried, every one of them; of other kinds the default run takes a sample.
 ALWAYS = {"mount", "umount2", "pivot_root", "setresuid", "setresgid", "setgroups", "capset", "capget", "seccomp",
           "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", "unshare", "write", "clone3",

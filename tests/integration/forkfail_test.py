@@ -126,13 +126,16 @@ class Targets:
 
     def __init__(self, family):
         self.spawner = family.spawner()
-        inits = [pid for pid in covetest.children_of(self.spawner) if is_init(pid) and len(status_of(pid)["NSpid"].split()) == 3]
-        assert len(inits) == 1 + HEIRS
+        inits = covetest.wait_for(self.find_inits, "each of them to have given itself its name")
         self.init, = (pid for pid in inits if FIRST in map(name_of, covetest.children_of(pid)))
         count = int(covetest.read_text("/proc/sys/kernel/pid_max"))
         inits.sort(key=lambda pid: (pid - self.init) % count)
         self.heir_inits = inits[1:]
         self.interpreter, = covetest.children_of(self.init)
+
+    def find_inits(self):
+        inits = [pid for pid in covetest.children_of(self.spawner) if is_init(pid) and len(status_of(pid)["NSpid"].split()) == 3]
+        return inits if len(inits) == 1 + HEIRS else None
 
     def next(self, role):
         """-> whom to watch, and the init of the heir whose turn it is"""

@@ -490,6 +490,50 @@ def test_json_of_a_timeout(cove):
     assert run["duration_ms"] >= 3000
 
 
+# With a twentieth of a core it takes three seconds.
+BUSY = "import time\nwhile time.process_time() < 0.15: pass"
+
+
+@pytest.mark.skipif(not covetest.IS_ROOT, reason="cgroups need root")
+def test_more_than_its_share_where_the_operator_lets_it(cove):
+    slow = cove.json("--cpus", "0.05", "-c", BUSY)
+    quick = cove.json("--cpus", "0.05", "--cpus-burst", "1", "-c", BUSY)
+    assert slow["duration_ms"] > 2000 > quick["duration_ms"]
+
+
+# More of it than there are processors, until the time that a line says; says how much processor time it got.
+CROWD = """import os, time
+ready, go = os.pipe()
+for _ in range(7):
+    if not os.fork():
+        end = float(os.read(ready, 20)); break
+else:
+    print("ready", flush=True); end = float(input()); os.write(go, b"%020.6f" % end * 7)
+used = time.process_time()
+while time.time() < end: pass
+os.write(1, b"%d\\n" % ((time.process_time() - used) * 1000))
+try:
+    while True: os.wait()
+except ChildProcessError: pass"""
+
+
+@pytest.mark.skipif(not covetest.IS_ROOT, reason="cgroups need root")
+def test_shares_hold_when_both_want_all_processors(cove):
+    def start(cpus):
+        burst = str(os.cpu_count())
+        return cove.start("run", "--cpus", cpus, "--cpus-burst", burst, "-c", CROWD, stdin=subprocess.PIPE, text=True)
+    both = [start("1"), start("0.2")]
+    for one in both:
+        assert one.stdout.readline() == "ready\n"
+    end = time.time() + 3  # the same for all: what runs when the other has ended has more than its share
+    for one in both:
+        one.stdin.write(f"{end}\n")
+        one.stdin.flush()
+    used = [[int(line) for line in one.communicate(timeout=covetest.PATIENCE)[0].splitlines()] for one in both]
+    assert [len(each) for each in used] == [8, 8]
+    assert sum(used[0]) > 2 * sum(used[1]), used
+
+
 def test_json_of_too_much_memory(cove):
     run = check_shape(cove.json("--memory", "64M", "--disk", "16M", "-c", "b = bytearray(1 << 30)\nprint('no')",
                                 status=EXIT_KILLED))

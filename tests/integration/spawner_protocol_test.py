@@ -257,29 +257,6 @@ def start_program(control, *argv):
     assert (verb, value) == (GUEST_STARTED, 0)
 
 
-def groups_of_slot(answer):
-    return [path for path in covetest.sandbox_groups() if path.name == str(answer.uids[1] - covetest.SANDBOX_UIDS.start)]
-
-
-def test_one_that_is_not_counted_has_its_limits_all_the_same(spawner, digest):
-    made = spawner.create(digest, flags=UNCOUNTED, pids=7)
-    counted = spawner.create(digest)
-    held, full = groups_of_slot(made), groups_of_slot(counted)
-    assert [path for path in held if (path / "pids.max").exists() and (path / "pids.max").read_text() == "7\n"]
-    counts_apart = [path for path in full if not any((path / name).exists() for name in (
-        "memory.limit_in_bytes", "memory.max", "pids.max", "cpu.cfs_quota_us", "cpu.max"))]
-    assert len(held) == len(full) - len(counts_apart), "only what sets no limit is left out"
-    stats = spawner.ask(STATS, made.sandbox).stats
-    assert (stats["is_over"], stats["pids_now"]) == (0, 1)
-    refusal = spawner.ask(FREEZE, made.sandbox).failure
-    assert bool(refusal) == bool(counts_apart), "what would freeze it is left out, too"
-    assert not refusal or refusal[3] == "it was made as one that is never frozen"
-    assert spawner.ask(FREEZE, counted.sandbox).failure is None, "the host could"
-    assert spawner.ask(DESTROY, made.sandbox).stats["is_over"]
-    assert not any(path.exists() for path in held), "answered when all is gone"
-    spawner.end()
-
-
 def test_its_tables_cannot_be_written(spawner):
     """What the linker marked read-only after relocation is so, whatever C library it was built with."""
     listed = subprocess.run(["readelf", "-lW", str(BUILD / "cove-spawner")], capture_output=True, text=True, check=True)

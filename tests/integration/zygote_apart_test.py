@@ -55,10 +55,10 @@ def test_siblings_share_no_file_and_no_namespace(host):
         "[[], [], [], []]\n"
     assert second.run("import socket\nfor f, a in ((socket.AF_UNIX, '\\0name'), (socket.AF_INET, ('127.0.0.1', 5000))):\n"
                       " try: socket.socket(f).connect(a); print('reached')\n except OSError as e: print(e.errno)") == "111\n111\n"
-    inits = {s.host_uid: next(p for p in host.find("cove-init") if covetest.uids_of(p) == {s.host_uid}) for s in (first, second)}
-    kernels = [covetest.children_of(pid)[0] for pid in inits.values()]
+    inits = [host.init_of(session) for session in (first, second)]
+    kernels = [covetest.children_of(pid)[0] for pid in inits]
     for space in ("pid", "mnt", "net", "ipc", "uts", "user", "cgroup"):
-        links = [os.readlink(f"/proc/{pid}/ns/{space}") for pid in [*inits.values(), *kernels, *host.zygote_pids()]]
+        links = [os.readlink(f"/proc/{pid}/ns/{space}") for pid in [*inits, *kernels, *host.zygote_pids()]]
         assert links[0] == links[2] and links[1] == links[3], "a kernel lives where its init does"
         assert len({links[0], links[1], links[4]}) == 3, space
     host.end()
@@ -125,6 +125,24 @@ def test_a_network_in_which_something_happened_is_nobodys_after(host, code):
     host.end()
 
 
+@pytest.mark.parametrize("code", LOUD.values(), ids=LOUD)
+def test_a_network_that_was_used_twice_is_judged_once_more(host, code):
+    """By files that were open before anything happened there."""
+    zygote = host.zygote()
+    first = host.session(zygote)
+    fresh = network(first)
+    host.destroy(first)
+    others = [host.session(zygote) for _ in range(2)]  # one was made in advance
+    second = next(each for each in others if network(each)[0] == fresh[0])
+    second.run(code)
+    assert network(second) != fresh, "it can be seen"
+    host.destroy(second)
+    found = [network(host.session(zygote)) for _ in range(3)]
+    assert [shown for _, shown in found] == [fresh[1]] * 3
+    assert fresh[0] not in [each for each, _ in found]
+    host.end()
+
+
 def test_a_socket_that_is_still_on_its_way_keeps_its_network_to_itself(host):
     """Sent to the host, which has not looked, it outlives its process."""
     zygote = host.zygote()
@@ -145,8 +163,7 @@ def test_a_socket_that_is_still_on_its_way_keeps_its_network_to_itself(host):
 
 
 def kernel_of(host, session):
-    init = next(pid for pid in host.find("cove-init") if covetest.uids_of(pid) == {session.host_uid})
-    kernel, = covetest.children_of(init)
+    kernel, = covetest.children_of(host.init_of(session))
     return kernel
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Zygotes and what they made end when they should, whoever dies, hangs or leaves."""
+import contextlib
 import os
 import signal
 import time
@@ -7,8 +8,8 @@ import time
 import covetest
 from covetest import wait_for
 from spawner_protocol_test import (CONFLICT, CREATE, DESTROY, EXITED, FREEZE, ISOLATION, KILL, NOT_FOUND, SEALED,
-                                   THAW, UNAVAILABLE, create_body, message)
-from zygotes import LIMITS, hasty_host, host, pytestmark  # noqa: F401
+                                   STATS, THAW, UNAVAILABLE, create_body, message)
+from zygotes import LIMITS, SPEAK, hasty_host, host, pytestmark  # noqa: F401
 
 
 # --- how things end -----------------------------------------------------------------------------
@@ -101,7 +102,7 @@ UNLIKE = {"open_files": 99}  # no spare fits: it is the zygote itself that is as
 
 def stop(host):
     """Stops the zygote, with a spare beside it, until which is wanted or gone it waits in the kernel; -> its pid."""
-    wait_for(lambda: len(host.find("python3")) == 2, "a spare")
+    wait_for(host.has_spare, "a spare")
     pid, = host.zygote_pids()
     os.kill(pid, signal.SIGSTOP)
     return pid
@@ -223,7 +224,7 @@ def test_a_zygote_that_dies_before_it_seals_fails_the_create(host):
 def test_a_process_that_dies_while_it_is_sealed_fails_the_create(host):
     zygote = host.zygote()
     host.session(zygote)
-    wait_for(lambda: len(host.find("python3")) == 2, "a spare")
+    wait_for(host.has_spare, "a spare")
     spare, = set(host.find("python3")) - set(host.zygote_pids())
     os.kill(spare, signal.SIGKILL)
     answer = host.ask_warm(zygote)  # may be refused at once, or be told
@@ -238,7 +239,7 @@ def test_a_process_that_is_stopped_while_it_is_sealed_fails_the_create_in_time(h
     host = hasty_host
     zygote = host.zygote()
     host.session(zygote)
-    wait_for(lambda: len(host.find("python3")) == 2, "a spare")
+    wait_for(host.has_spare, "a spare")
     spare, = set(host.find("python3")) - set(host.zygote_pids())
     os.kill(spare, signal.SIGSTOP)
     began = time.monotonic()
@@ -252,7 +253,80 @@ def test_a_process_that_is_stopped_while_it_is_sealed_fails_the_create_in_time(h
 def test_a_client_that_leaves_a_process_stopped_at_birth_leaves_nothing(host):
     zygote = host.zygote()
     host.session(zygote)
-    wait_for(lambda: len(host.find("python3")) == 2, "a spare")
+    wait_for(host.has_spare, "a spare")
     spare, = set(host.find("python3")) - set(host.zygote_pids())
     os.kill(spare, signal.SIGSTOP)
+    host.end()
+
+
+# --- descriptors --------------------------------------------------------------------------------
+
+
+HOT = 16  # as many may hold more than others: src/spawner/hot.h
+HELD_BY_HOT = 19  # a network namespace and its five files, four ways into its groups, nine files of them
+
+
+def held(host):
+    return len(os.listdir(f"/proc/{host.process.pid}/fd"))
+
+
+def settled(host):
+    """When the next one is sealed in advance, nobody seals any more."""
+    wait_for(host.has_spare, "a sandbox made in advance")
+    return held(host)
+
+
+def test_only_the_last_ones_hold_more_than_three_descriptors(host):
+    zygote = host.zygote()
+    host.destroy(host.session(zygote))
+    none = settled(host)
+    made = [host.session(zygote) for _ in range(HOT)]
+    full = settled(host)
+    assert full - none <= (3 + HELD_BY_HOT) * HOT
+    more = [host.session(zygote) for _ in range(2 * HOT)]
+    assert settled(host) - full <= 3 * len(more)
+    made += more
+    assert made[0].run("print(1)") == "1\n" and host.ask(STATS, made[0].id).stats["pids_now"] == 2
+    for each in made:
+        host.destroy(each)
+    wait_for(lambda: held(host) <= none + 8 * 6, "only of eight network namespaces something is left")
+    host.end()
+
+
+def begin_and_end(host):
+    zygote = host.zygote()
+    for _ in range(2):
+        made = [host.session(zygote) for _ in range(12)]  # more than can wait to be used again
+        made[0].run(SPEAK)
+        most = held(host)
+        for each in made:
+            host.destroy(each)
+    host.ask(DESTROY, zygote)
+    wait_for(lambda: not covetest.children_of(host.process.pid), "the end of all processes")
+    return most
+
+
+def test_no_descriptor_is_left_of_a_zygote_and_its_sandboxes(host):
+    begin_and_end(host)  # what the first one opens stays
+    before = held(host)
+    assert begin_and_end(host) > before
+    wait_for(lambda: held(host) <= before, "the end of every descriptor")
+    host.end()
+
+
+def test_one_that_is_over_holds_no_network(host):
+    """Whoever destroys it may come late."""
+    zygote = host.zygote()
+    for _ in range(3):
+        host.destroy(host.session(zygote))
+    session = host.session(zygote)
+    which = os.readlink(f"/proc/{host.init_of(session)}/ns/net")
+    assert host.ask(KILL, session.id).failure is None
+    host.news(EXITED, session.id)
+    links = []
+    for fd in os.listdir(f"/proc/{host.process.pid}/fd"):
+        with contextlib.suppress(OSError):
+            links.append(os.readlink(f"/proc/{host.process.pid}/fd/{fd}"))
+    assert which not in links
+    host.destroy(session)
     host.end()

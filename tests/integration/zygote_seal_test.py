@@ -4,12 +4,13 @@ import json
 import os
 import pathlib
 import signal
+import subprocess
 
 import covetest
 import failclosed_test
 from covetest import wait_for
 from spawner_protocol_test import GUEST_EXITED, SEALED, STATS
-from zygotes import ENV, HERE, PATIENCE, READY, SPEAK, Session, host, pytestmark  # noqa: F401
+from zygotes import ENV, HERE, PATIENCE, READY, SPEAK, Session, host, pytestmark, running_host  # noqa: F401
 
 
 # --- it is as sealed as a cold one --------------------------------------------------------------
@@ -31,8 +32,35 @@ def test_a_copy_is_sealed_like_a_cold_start(host):
     hidden = [line for line in set(warm["mounts"]) if warm["mounts"].count(line) == 2]
     assert len(hidden) == 1 and " /proc " in hidden[0]
     warm["mounts"].remove(hidden[0])
+    # The larger part of the filter is the zygote's own (test_seccomp.c: both together are the whole).
+    counts = [int(report["status"].pop("Seccomp_filters")) for report in (warm, cold)]
+    assert counts[0] == counts[1] + 1
     assert warm == cold
     host.end()
+
+
+def test_a_zygote_can_seal_and_otherwise_do_what_its_copies_can(host):
+    host.zygote()
+    zygote, = host.zygote_pids()
+    ours, its = (covetest.status_of(pid) for pid in ("self", zygote))
+    assert its["Seccomp"].strip() == "2" and int(its["Seccomp_filters"]) == int(ours["Seccomp_filters"]) + 1
+    host.end()
+
+
+UNCONFINED = """
+import importlib.machinery, importlib.util, sys
+loader = importlib.machinery.ExtensionFileLoader("cove_zygote", sys.argv[1])
+module = importlib.util.module_from_spec(importlib.util.spec_from_loader("cove_zygote", loader))
+loader.exec_module(module)
+module.serve(())
+"""
+
+
+def test_a_zygote_that_is_not_confined_serves_nobody():
+    """Its sandboxes would have a part of a filter only."""
+    argv = ["/usr/bin/python3", "-c", UNCONFINED, covetest.BUILD / "cove_zygote.so"]
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 1 and "RuntimeError: a zygote has to be confined" in done.stderr
 
 
 def test_limits_are_those_of_the_create(host):
@@ -42,6 +70,20 @@ def test_limits_are_those_of_the_create(host):
         [[99, 99], [17 + 64, 17 + 64], [2 << 20, 2 << 20], [1, 1]]
     assert "No space left" in session.run("try:\n open('/tmp/x', 'wb').write(bytes(2 << 20))\nexcept OSError as e: print(e)")
     host.end()
+
+
+def test_the_umask_of_the_spawner_is_no_matter():
+    before = os.umask(0o777)
+    try:
+        with running_host() as host:
+            os.umask(before)
+            session = host.session(host.zygote())
+            assert session.value("import os; print(json.dumps([[oct(os.stat(d).st_mode), os.stat(d).st_uid] for d in "
+                                 "('/tmp', '/dev/shm', '/workspace')]))") == \
+                [["0o41777", session.uid], ["0o41777", session.uid], ["0o40700", session.uid]]
+            host.end()
+    finally:
+        os.umask(before)
 
 
 def test_the_groups_hold_the_copy_and_its_init(host):
@@ -151,7 +193,7 @@ class Watched:
     def __init__(self, tracer, host, zygote, number, index=-1):
         pid, = host.zygote_pids()
         if number > 0:  # the spare of the one before must not be the one that is watched
-            wait_for(lambda: len(host.find("python3")) == 2, "a spare")
+            wait_for(host.has_spare, "a spare")
         watcher = tracer.watch(pid, index)
         answer = host.ask_warm(zygote, open_files=100 + number)  # which the spare does not fit
         assert answer.failure is None, answer.failure

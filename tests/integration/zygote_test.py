@@ -12,8 +12,8 @@ import tempfile
 import pytest
 
 import covetest
-from spawner_protocol_test import (CREATE, DESTROY, FAILED, GUEST, GUEST_EXITED, GUEST_READY, INVALID, NOT_FOUND,
-                                   SEALED, ZYGOTE, create_body, message)
+from spawner_protocol_test import (CREATE, DESTROY, FAILED, GUEST, GUEST_EXITED, INVALID, NOT_FOUND,
+                                   SEALED, STATS, ZYGOTE, create_body, message)
 from zygotes import GUEST_SIGNAL, HERE, KERNEL, PATIENCE, digest_of, host, pytestmark  # noqa: F401
 
 
@@ -27,7 +27,6 @@ def test_a_zygote_makes_sandboxes_that_run_code(host):
     assert second.run("print('x' in globals())") == "False\n"
     assert first.run("print(x)") == "20\n", "the namespace lives on"
     for session in (first, second):
-        assert GUEST.unpack(session.control.recv(4096))[0] == GUEST_READY
         host.destroy(session)
     host.end()
 
@@ -37,6 +36,41 @@ def test_modules_are_there_before_they_are_imported(host):
     session = host.session(zygote)
     assert session.run("import sys; print('decimal' in sys.modules, 'csv' in sys.modules)") == "True False\n"
     assert session.run("import numpy, pandas; print(pandas.DataFrame({'a': numpy.arange(3)}).a.sum())") == "3\n"
+    host.end()
+
+
+def kib_of(pid, key):
+    with open(f"/proc/{pid}/smaps_rollup") as rollup:
+        return next(int(line.split()[1]) for line in rollup if line.startswith(key))
+
+
+@pytest.mark.skipif(not os.path.exists("/sys/kernel/mm/transparent_hugepage"), reason="this kernel has no large pages")
+def test_the_memory_of_a_zygote_lies_in_large_pages(host):
+    """Else a fork would copy an entry for each page of it. What a copy allocates itself comes in small ones, and goes back."""
+    zygote = host.zygote(preload=["json", "decimal", "asyncio"])
+    [pid] = host.zygote_pids()
+    large, all_of_it = kib_of(pid, "AnonHugePages:"), kib_of(pid, "Anonymous:")
+    assert large >= 6 << 10, f"{large} of {all_of_it} KiB"
+    session = host.session(zygote)
+    used = "int(open('/proc/self/statm').read().split()[1]) // 256"
+    before = int(session.run(f"print({used})"))
+    assert int(session.run(f"x = [object() for _ in range(3_000_000)]; print({used})")) > before + 50
+    assert int(session.run(f"del x; print({used})")) < before + 20
+    session.run("import gc, sys\nfor name in list(sys.modules):\n if name.startswith(('json', 'asyncio')): del sys.modules[name]\ngc.unfreeze()\ngc.collect()")
+    assert session.run("import asyncio, json; print(json.dumps(asyncio.run(asyncio.sleep(0, 7))))") == "7\n"
+    assert host.session(zygote).run("import json; print(json.dumps([1]))") == "[1]\n"
+    host.end()
+
+
+def test_a_kernel_that_is_asked_often_sleeps_when_it_is_not(host):
+    """It looks for the next request for a moment, when the last came at once."""
+    session = host.session(host.zygote())
+    assert [session.run(f"print({n})") for n in range(200)] == [f"{n}\n" for n in range(200)]
+
+    def used():
+        return host.ask(STATS, session.id).stats["cpu_us"]
+
+    covetest.wait_for(lambda: used() == used() == used(), "a kernel that takes no processor time")
     host.end()
 
 

@@ -12,7 +12,7 @@ import subprocess
 import pytest
 
 import covetest
-from spawner_protocol_test import CREATE, DESTROY, GUEST, SEALED, ZYGOTE, Spawner, create_body, message
+from spawner_protocol_test import CREATE, DESTROY, GUEST, GUEST_READY, SEALED, ZYGOTE, Spawner, create_body, message
 
 PATIENCE = covetest.PATIENCE
 HERE = pathlib.Path(__file__).resolve().parent
@@ -177,6 +177,7 @@ class Host(Spawner):
         assert news.failure is None, news.failure
         session.layers, session.host_uid, session.uid = news.uids
         assert session.frame()[0] == READY
+        session.control_message(GUEST_READY)  # only then init has its name: the exec, and the kernel, came before
         return session
 
     def destroy(self, session):
@@ -186,9 +187,20 @@ class Host(Spawner):
     def find(self, name, parent=None):
         return [pid for pid in covetest.children_of(parent or self.process.pid) if covetest.name_of(pid) == name]
 
+    def init_of(self, session):
+        """The kernel leaves one out of its list whose neighbour ends while it is read."""
+        def find():
+            return next((pid for pid in self.find("cove-init") if covetest.uids_of(pid) == {session.host_uid}), None)
+        return covetest.wait_for(find, "the init of the session")
+
     def zygote_pids(self):
         """Not the process that seals the next sandbox, and is called so, too."""
         return [pid for pid in self.find("python3") if covetest.status_of(pid).get("NSpid", "").split()[1:] == ["300"]]
+
+    def has_spare(self):
+        """The next sandbox, made in advance: it waits until it is wanted. One that has failed, and is about to end, does not."""
+        others = set(self.find("python3")) - set(self.zygote_pids())
+        return len(others) == 1 and covetest.status_of(others.pop()).get("State", "").split()[:1] == ["S"]
 
 
 @contextlib.contextmanager
@@ -207,6 +219,13 @@ def running_host(*options):
 @pytest.fixture
 def host():
     with running_host() as host:
+        yield host
+
+
+@pytest.fixture
+def thrifty_host():
+    """One that keeps groups for the next sandbox however long a busy machine takes to ask for it."""
+    with running_host("--group-wait", "10m") as host:
         yield host
 
 

@@ -22,7 +22,7 @@ COVE = "/payload/bin/cove"
 TESTS = "/payload/tests/integration"
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 DELEGATED_PREFIX = "delegated-"
-SLOWNESS_S = 90  # what an emulated processor may add to the time of any command
+SLOWNESS_S = 90  # what may come on top of the time of any command
 SETTLE_S = 5  # until a process that has ended is gone
 KERNEL_THREADS = 2  # parent of all of them
 
