@@ -32,6 +32,7 @@ HEALTH_SECONDS = 1
 GROWTH_KB = 4096  # of coved, until its caches are full
 TAKE_BYTES = 4 << 20  # of an answer: files of nothing have no end
 ROUNDS, ROUNDS_LONG = 3, 200  # of a race
+INODES, INODES_LONG = 16384, 65536  # of a session: a copy of so many files must be over in time on a busy machine, too
 LISTED = 12  # names that are tried of each directory
 
 
@@ -44,7 +45,8 @@ class House:
         self.server = serving.Server(cove=cove)
         self.came, self.slow, self.failures = {}, [], []
         env = bench.doors.environment() | {"HOSTILE_TOKEN": str(self.server.data_dir / "server/token")}
-        answer = self.server.post("/api/v1/sessions", {"language": "python", "env": env, "resources": {"disk_bytes": 16 << 20}})
+        answer = self.server.post("/api/v1/sessions", {"language": "python", "env": env, "resources": {
+            "disk_bytes": 16 << 20, "inodes": INODES_LONG if bench.long else INODES}})
         assert answer.status == 201, answer
         self.session = answer.json["id"]
         self.path = f"/api/v1/sessions/{self.session}"
