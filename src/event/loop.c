@@ -9,8 +9,10 @@
 #include "base/memory.h"
 #include "event/loop_inside.h"
 
-#define ATTENTION_NS 500000
-#define QUICK_NS     1000000 /* with the time that waking up takes, on a machine that is busy */
+#define ATTENTION_NS  500000
+#define QUICK_NS      1000000 /* with the time that waking up takes, on a machine that is busy */
+#define YIELD_NS      1000000 /* longer: whom we let go first is busy with something else */
+#define UNYIELDING_NS 100000000
 
 struct loop_watch {
     uv_poll_t uv;
@@ -112,6 +114,17 @@ void loop_met(struct loop *loop)
     BUG_ON(loop->expected == 0);
     uv_idle_stop(&loop->attention);
     loop->is_quick = --loop->expected == 0 && clock_now_ns() - loop->asked_ns < QUICK_NS;
+}
+
+void loop_yield(struct loop *loop)
+{
+    int64_t start = clock_now_ns();
+    if (start < loop->unyielding_until_ns)
+        return;
+    sched_yield();
+    int64_t now = clock_now_ns();
+    if (now - start > YIELD_NS)
+        loop->unyielding_until_ns = now + UNYIELDING_NS;
 }
 
 /* --- handles --- */

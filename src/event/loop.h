@@ -26,6 +26,11 @@ void loop_stop(struct loop *loop);
 void loop_expect(struct loop *loop);
 void loop_met(struct loop *loop);
 
+/* Who has just been sent something goes first, if it was woken on our processor: what is left to be
+ * done for it can wait. Where others are busy there, and keep us from going on for long, nobody is
+ * let go first for a while: that would be they. */
+void loop_yield(struct loop *loop);
+
 enum loop_events { LOOP_READ = 1 << 0, LOOP_WRITE = 1 << 1, LOOP_HANGUP = 1 << 2 };
 
 struct loop_watch;

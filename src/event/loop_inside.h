@@ -12,5 +12,6 @@ struct loop {
     size_t expected;     /* answers */
     int64_t asked_ns;    /* for the last of them */
     bool is_quick;       /* the one before came at once */
-    size_t working;      /* works that are not told as done yet */
+    int64_t unyielding_until_ns;
+    size_t working; /* works that are not told as done yet */
 };

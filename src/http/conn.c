@@ -261,8 +261,10 @@ void conn_end_request(struct http_conn *c)
 {
     struct http_request *r = &c->request;
     r->is_open = r->is_stream = false;
-    if (!c->is_closed)
-        flush(c); /* who waits for it does not wait for its line in the log */
+    if (!c->is_closed) { /* who waits for it does not wait for its line in the log */
+        flush(c);
+        loop_yield(http_server_loop(c->server));
+    }
     tell_record(c);
     if (c->is_closed)
         return;

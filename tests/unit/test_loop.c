@@ -4,10 +4,12 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -394,6 +396,42 @@ static void test_expect(void **state)
     world_close(&w);
 }
 
+/* --- letting others go first --- */
+
+/* A child that never sleeps, on the one processor that both have. */
+static pid_t start_hog(void)
+{
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    while (pid == 0)
+        ;
+    return pid;
+}
+
+/* A thousand times its share would be more than a second. */
+static void test_yield(void **state)
+{
+    (void)state;
+    struct world w;
+    cpu_set_t before;
+    assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+    world_open(&w);
+    pid_t pid = start_hog();
+    int64_t start = clock_now_ns();
+    for (int i = 0; i < 1000; i++)
+        loop_yield(w.loop);
+    int64_t took = clock_now_ns() - start;
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    sched_setaffinity(0, sizeof(before), &before);
+    world_close(&w);
+    assert_true(took < 500000000);
+}
+
 static void test_null(void **state)
 {
     (void)state;
@@ -472,6 +510,7 @@ int main(void)
     check_one(&check, "a loop that was stopped can be freed", test_stop_before_free);
     check_one(&check, "the end of each turn is told", test_turn);
     check_one(&check, "an answer that comes at once is not slept for", test_expect);
+    check_one(&check, "those who are busy are not let go first each time", test_yield);
     check_one(&check, "freeing nothing is fine", test_null);
     check_one(&check, "has work done by another thread", test_work);
     check_one(&check, "waits at its end for work, and for what comes of it", test_work_at_the_end);
