@@ -103,7 +103,9 @@ class Client:
         return run
 
     def value(self, code):
-        return self.run(code)["results"][-1]["data"]["text/plain"]
+        run = self.run(code)
+        assert run["results"], run
+        return run["results"][-1]["data"]["text/plain"]
 
     def record(self):
         self.send("record")

@@ -191,7 +191,8 @@ def test_its_size_is_given_and_changed(host):
 
 
 def test_ctrl_c_ends_what_runs_in_it_and_nothing_else(host):
-    host.begin("import time\nx = 41\nfor _ in range(3000): time.sleep(0.02)", timeout_ms=60000)
+    host.begin("import time\nx = 41\nprint('begun', flush=True)\nfor _ in range(3000): time.sleep(0.02)", timeout_ms=60000)
+    host.wait_output("begun\n")
     terminal = host.terminal()
     terminal.type("sh -c 'echo RUNN''ING; exec sleep 1000'\n")
     terminal.wait("RUNNING\r\n")
