@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "core/crew.h"
 
 #define CREATES_AT_ONCE   2     /* refilling leaves the machine to those who run */
 #define TICK_MS           100   /* how often demand is looked at */
@@ -27,7 +28,7 @@ struct pool {
     struct loop *loop;
     struct spawner_client *spawner;
     struct pool_order order;
-    struct warm *warm;
+    struct crew *crew; /* NULL: none of its own */
     struct parked *first; /* the oldest first */
     size_t ready, creating;
     struct loop_timer *timer;
@@ -45,11 +46,19 @@ struct pool {
 
 static void refill(struct pool *p);
 
-static uint64_t find_zygote(const struct pool *p)
+static uint64_t find_lent(const struct pool *p)
 {
-    if (p->warm)
-        return warm_zygote(p->warm);
     return p->order.lent ? p->order.lent(p->order.borrower) : 0;
+}
+
+static bool has_zygote(const struct pool *p)
+{
+    return p->crew ? crew_find(p->crew) : find_lent(p);
+}
+
+static uint64_t next_zygote(struct pool *p)
+{
+    return p->crew ? crew_next(p->crew) : find_lent(p);
 }
 
 static size_t target(const struct pool *p)
@@ -162,7 +171,7 @@ static int add(struct pool *p)
     struct parked **end = &p->first;
     struct parked *parked = xcalloc(1, sizeof(*parked));
     parked->pool = p;
-    p->order.template->zygote = find_zygote(p);
+    p->order.template->zygote = next_zygote(p);
     if (session_open(&parked->session, p->loop, p->spawner, p->order.template, &parked_events,
                      parked, &p->error) < 0) {
         free(parked);
@@ -179,8 +188,8 @@ static int add(struct pool *p)
  * cannot do without one. */
 static bool can_create(const struct pool *p)
 {
-    bool needs_zygote = p->warm || p->order.template->forks > 0;
-    return !p->is_closing && p->retry_ticks == 0 && (!needs_zygote || find_zygote(p));
+    bool needs_zygote = p->crew || p->order.template->forks > 0;
+    return !p->is_closing && p->retry_ticks == 0 && (!needs_zygote || has_zygote(p));
 }
 
 static void refill(struct pool *p)
@@ -230,6 +239,8 @@ static void on_tick(void *ctx)
         p->demand = 0;
     p->demand = MAX(p->demand, now);
     p->taken_now = 0;
+    if (p->crew)
+        crew_demand(p->crew, p->demand / DECAY * (1000 / TICK_MS));
     if (p->retry_ticks > 0)
         p->retry_ticks--;
     loop_timer_free(p->timer);
@@ -255,7 +266,7 @@ int pool_take(struct pool *p, struct session **out, bool *is_parked,
     *is_parked = parked;
     if (!parked) {
         p->missed++;
-        p->order.template->zygote = find_zygote(p);
+        p->order.template->zygote = next_zygote(p);
         return session_open(out, p->loop, p->spawner, p->order.template, events, ctx, err);
     }
     unlink_parked(p, parked);
@@ -274,20 +285,20 @@ void pool_get_info(const struct pool *p, struct pool_info *out)
         .target = target(p),
         .taken = p->taken,
         .missed = p->missed,
-        .is_warm = p->warm && warm_zygote(p->warm),
+        .is_warm = p->crew && crew_find(p->crew),
         .error = p->error,
     };
 }
 
 uint64_t pool_zygote(const struct pool *p)
 {
-    return p->warm ? warm_zygote(p->warm) : 0;
+    return p->crew ? crew_find(p->crew) : 0;
 }
 
 void pool_on_event(struct pool *p, const struct spawn_message *m)
 {
-    if (p->warm)
-        warm_on_event(p->warm, m);
+    if (p->crew)
+        crew_on_event(p->crew, m);
     for (struct parked *at = p->first, *next; at; at = next) {
         next = at->next; /* an event may be the session's last */
         session_on_event(at->session, m);
@@ -305,7 +316,7 @@ int pool_open(struct pool **out, struct loop *loop, struct spawner_client *spawn
         struct warm_order warm = *order->warm;
         warm.changed = on_warm_changed;
         warm.ctx = p;
-        if (warm_open(&p->warm, loop, spawner, &warm, err) < 0) {
+        if (crew_open(&p->crew, loop, spawner, &warm, 0, err) < 0) {
             pool_free(p);
             return -1;
         }
@@ -327,8 +338,8 @@ void pool_close(struct pool *p, void (*closed)(void *ctx), void *ctx)
     loop_timer_free(take_ptr(&p->timer));
     loop_timer_free(take_ptr(&p->rest));
     loop_timer_free(take_ptr(&p->calm));
-    if (p->warm)
-        warm_stop(p->warm);
+    if (p->crew)
+        crew_stop(p->crew);
     if (!p->first) {
         closed(ctx); /* which may free it */
         return;
@@ -354,6 +365,6 @@ void pool_free(struct pool *p)
         session_free(parked->session);
         free(parked);
     }
-    warm_free(p->warm);
+    crew_free(p->crew);
     free(p);
 }

@@ -23,7 +23,7 @@ struct pool_order {
 MUST_CHECK int pool_open(struct pool **out, struct loop *loop, struct spawner_client *spawner,
                          const struct pool_order *order, struct error *err);
 
-/* Closes what is parked and ends the warm interpreter; `closed` tells when all is gone. Sessions
+/* Closes what is parked and ends the warm interpreters; `closed` tells when all is gone. Sessions
  * that were taken are not its affair. */
 void pool_close(struct pool *pool, void (*closed)(void *ctx), void *ctx);
 void pool_free(struct pool *pool); /* after that, or with the spawner gone */
@@ -44,7 +44,7 @@ struct pool_info {
 
 void pool_get_info(const struct pool *pool, struct pool_info *out);
 
-/* The warm interpreter, for a session that differs in its limits; 0: there is none now. */
+/* A warm interpreter, for a session that differs in its limits; 0: there is none now. */
 uint64_t pool_zygote(const struct pool *pool);
 
 /* To be told of every event: its sandboxes are unknown to others. */

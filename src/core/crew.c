@@ -1,0 +1,112 @@
+/* crew.c - one that stays, and others that come and go with the demand */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/crew.h"
+
+#include <sched.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+
+/* Beyond this many, the one thread of the spawner is what they would wait for. */
+#define CREW_MAX 4
+/* Sessions a second for each beyond the first. One alone makes several times as many, but only if
+ * it never waits for a processor; a second one is there before that is missed. */
+#define RUSH 100
+/* Below this the rush is over. Far below, as it costs as much to call one as to make a hundred
+ * sessions. */
+#define LULL 10
+
+struct crew {
+    struct loop *loop;
+    struct spawner_client *spawner;
+    struct warm_order order;
+    struct warm *members[CREW_MAX]; /* the first one stays */
+    size_t count, max;
+    size_t turn;
+};
+
+static size_t count_processors(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof(set), &set) < 0 ? 1 : (size_t)CPU_COUNT(&set);
+}
+
+static int add(struct crew *c, struct error *err)
+{
+    if (warm_open(&c->members[c->count], c->loop, c->spawner, &c->order, err) < 0)
+        return -1;
+    c->count++;
+    return 0;
+}
+
+static void remove_last(struct crew *c)
+{
+    struct warm *last = c->members[--c->count];
+    warm_stop(last);
+    warm_free(last);
+}
+
+/* One after the other: what one costs to start is taken from those who are in a hurry. One that
+ * could not be started is tried again by itself, and no further one is called meanwhile. */
+void crew_demand(struct crew *c, unsigned per_second)
+{
+    struct error err;
+    if (per_second < LULL && c->count > 1)
+        remove_last(c);
+    else if (c->count < c->max && per_second >= c->count * RUSH &&
+             warm_zygote(c->members[c->count - 1]))
+        (void)!add(c, &err); /* those that are there go on; it is tried again */
+}
+
+uint64_t crew_find(const struct crew *c)
+{
+    uint64_t zygote = 0;
+    for (size_t i = 0; i < c->count && !zygote; i++)
+        zygote = warm_zygote(c->members[i]);
+    return zygote;
+}
+
+uint64_t crew_next(struct crew *c)
+{
+    uint64_t zygote = 0;
+    for (size_t i = 0; i < c->count && !zygote; i++)
+        zygote = warm_zygote(c->members[c->turn++ % c->count]);
+    return zygote;
+}
+
+void crew_on_event(struct crew *c, const struct spawn_message *m)
+{
+    for (size_t i = 0; i < c->count; i++)
+        warm_on_event(c->members[i], m);
+}
+
+int crew_open(struct crew **out, struct loop *loop, struct spawner_client *spawner,
+              const struct warm_order *order, size_t max, struct error *err)
+{
+    struct crew *c = xcalloc(1, sizeof(*c));
+    c->loop = loop;
+    c->spawner = spawner;
+    c->order = *order;
+    c->max = MIN(max ? max : count_processors(), (size_t)CREW_MAX);
+    if (add(c, err) < 0) {
+        crew_free(c);
+        return -1;
+    }
+    *out = c;
+    return 0;
+}
+
+void crew_stop(struct crew *c)
+{
+    for (size_t i = 0; i < c->count; i++)
+        warm_stop(c->members[i]);
+}
+
+void crew_free(struct crew *c)
+{
+    if (!c)
+        return;
+    for (size_t i = 0; i < c->count; i++)
+        warm_free(c->members[i]);
+    free(c);
+}
