@@ -11,10 +11,10 @@
 #define CREW_MAX 4
 /* Sessions a second for each beyond the first. One alone makes several times as many, but only if
  * it never waits for a processor; a second one is there before that is missed. */
-#define RUSH 100
-/* Below this the rush is over. Far below, as it costs as much to call one as to make a hundred
- * sessions. */
-#define LULL 10
+#define RUSH        100
+#define TICKS_PER_S 10
+#define MEAN_TICKS  8   /* over which a rate is a rate, and not a handful at once */
+#define CALM_TICKS  300 /* without a rush, until who was called goes: starting one is dear */
 
 struct crew {
     struct loop *loop;
@@ -23,6 +23,8 @@ struct crew {
     struct warm *members[CREW_MAX]; /* the first one stays */
     size_t count, max;
     size_t turn;
+    double rate;         /* sessions a second, lately */
+    unsigned calm_ticks; /* since there was a rush */
 };
 
 static size_t count_processors(void)
@@ -46,16 +48,24 @@ static void remove_last(struct crew *c)
     warm_free(last);
 }
 
-/* One after the other: what one costs to start is taken from those who are in a hurry. One that
- * could not be started is tried again by itself, and no further one is called meanwhile. */
-void crew_demand(struct crew *c, unsigned per_second)
+/* One after the other: what it costs to start one is taken from those who are in a hurry. One that
+ * fails to start tries again by itself, and no further one is called meanwhile. */
+static void grow(struct crew *c)
 {
     struct error err;
-    if (per_second < LULL && c->count > 1)
+    c->calm_ticks = 0;
+    if (c->count < c->max && c->rate >= (double)(c->count * RUSH) &&
+        warm_zygote(c->members[c->count - 1]))
+        (void)!add(c, &err); /* it is tried again, and those that are there go on */
+}
+
+void crew_tick(struct crew *c, unsigned asked)
+{
+    c->rate += ((double)asked * TICKS_PER_S - c->rate) / MEAN_TICKS;
+    if (c->rate >= RUSH)
+        grow(c);
+    else if (++c->calm_ticks >= CALM_TICKS && c->count > 1)
         remove_last(c);
-    else if (c->count < c->max && per_second >= c->count * RUSH &&
-             warm_zygote(c->members[c->count - 1]))
-        (void)!add(c, &err); /* those that are there go on; it is tried again */
 }
 
 uint64_t crew_find(const struct crew *c)

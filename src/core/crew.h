@@ -17,8 +17,8 @@ void crew_stop(struct crew *crew); /* ends them; sessions that they made live on
 void crew_free(struct crew *crew); /* after a stop, or when the spawner answers no more */
 SCOPED_DEFINE(crew)
 
-/* How many sessions are asked for, by the second: to be told from time to time. */
-void crew_demand(struct crew *crew, unsigned per_second);
+/* To be told each tenth of a second: how many sessions were asked for meanwhile. */
+void crew_tick(struct crew *crew, unsigned asked);
 
 uint64_t crew_find(const struct crew *crew); /* any that is warm; 0: there is none now */
 uint64_t crew_next(struct crew *crew);       /* the same, by turns: who makes the next session */

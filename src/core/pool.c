@@ -8,7 +8,7 @@
 #include "core/crew.h"
 
 #define CREATES_AT_ONCE   2     /* refilling leaves the machine to those who run */
-#define TICK_MS           100   /* how often demand is looked at */
+#define TICK_MS           100   /* how often demand is looked at; crew_tick() counts on it */
 #define LEAD_TICKS        3     /* demand of this many ticks is kept in stock */
 #define DECAY             64    /* demand falls by 1/64 a tick: half in about 4.5 s */
 #define RETRY_MS          500   /* after a session that could not be made */
@@ -28,7 +28,7 @@ struct pool {
     struct loop *loop;
     struct spawner_client *spawner;
     struct pool_order order;
-    struct crew *crew; /* NULL: none of its own */
+    struct crew *crew;    /* NULL: none of its own */
     struct parked *first; /* the oldest first */
     size_t ready, creating;
     struct loop_timer *timer;
@@ -234,13 +234,13 @@ static void on_tick(void *ctx)
 {
     struct pool *p = ctx;
     unsigned now = p->taken_now * DECAY;
+    if (p->crew)
+        crew_tick(p->crew, p->taken_now);
     p->demand -= p->demand / DECAY;
     if (p->demand < DECAY && !now)
         p->demand = 0;
     p->demand = MAX(p->demand, now);
     p->taken_now = 0;
-    if (p->crew)
-        crew_demand(p->crew, p->demand / DECAY * (1000 / TICK_MS));
     if (p->retry_ticks > 0)
         p->retry_ticks--;
     loop_timer_free(p->timer);

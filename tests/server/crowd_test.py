@@ -2,6 +2,7 @@
 """Many sessions over HTTP, all of them executing at the same time; and what the server keeps of them afterwards."""
 import contextlib
 import json
+import os
 import pathlib
 import re
 import resource
@@ -134,3 +135,28 @@ def test_the_limit_of_open_files_is_the_sandbox_s_and_not_the_spawner_s():
             assert last.status == 201, (last, fds(server.process.pid))
         answer = server.post(f"{SESSIONS}/{last.json['id']}/execute", {"code": "ulimit -n", "mode": "sync"})
         assert answer.json["stdout"] == f"{limit}\n", answer
+
+
+def zygotes(server):
+    return [pid for pid in crashers.server_pids(server.group)
+            if covetest.status_of(pid).get("NSpid", "").split()[1:] == ["300"]]
+
+
+def test_a_rush_has_an_interpreter_for_each_processor(is_long):
+    """And those that it called go when it is over."""
+    if not is_long:
+        pytest.skip("takes a minute: see ./test --long (how many there are is a unit test)")
+    wanted = min(2, len(os.sched_getaffinity(0)))
+    with Server() as server:
+        wait_for(lambda: len(zygotes(server)) == 1, "the first interpreter")
+
+        def run(number):
+            connection, runs = server.connect(), 0
+            while len(zygotes(server)) < wanted or runs < 10:
+                answer = server.post("/execute", {"code": f"print({number})"}, connection=connection)
+                assert answer.status == 200 and answer.json["stdout"] == f"{number}\n", answer
+                runs += 1
+            connection.close()
+        side_by_side(run, range(CLIENTS))
+        assert len(zygotes(server)) == wanted
+        wait_for(lambda: len(zygotes(server)) == 1, "the others to go", 120)

@@ -14,7 +14,7 @@ struct warm {
     bool is_stopped;
 };
 
-static struct warm *all[16]; /* as they were opened; NULL: freed */
+static struct warm *all[8]; /* as they were opened; NULL: freed */
 static size_t opened, live;
 static bool fails;
 
@@ -79,13 +79,20 @@ static void close_crew(struct crew *crew)
     assert_int_equal(live, 0);
 }
 
+/* So many a second, for so long. */
+static void ask(struct crew *crew, unsigned per_second, unsigned seconds)
+{
+    for (unsigned i = 0; i < 10 * seconds; i++)
+        crew_tick(crew, per_second / 10);
+}
+
 /* A full crew of `count`, whose zygotes are 1, 2, ... */
 static struct crew *open_rush(size_t count)
 {
     struct crew *crew = open_crew(count);
     for (size_t i = 0; i < count; i++) {
         all[i]->zygote = i + 1;
-        crew_demand(crew, 100000);
+        ask(crew, 1000, 1);
     }
     assert_int_equal(live, count);
     return crew;
@@ -98,11 +105,23 @@ static void test_one(void **state)
     assert_int_equal(crew_find(crew), 0);
     assert_int_equal(crew_next(crew), 0);
     all[0]->zygote = 7;
-    for (unsigned rate = 0; rate < 100; rate++)
-        crew_demand(crew, rate);
+    ask(crew, 90, 100);
     assert_int_equal(live, 1);
     assert_int_equal(crew_find(crew), 7);
     assert_int_equal(crew_next(crew), 7);
+    close_crew(crew);
+}
+
+static void test_handful(void **state)
+{
+    (void)state;
+    struct crew *crew = open_crew(4);
+    all[0]->zygote = 7;
+    for (int i = 0; i < 5; i++) {
+        crew_tick(crew, 50);
+        ask(crew, 0, 5);
+    }
+    assert_int_equal(live, 1);
     close_crew(crew);
 }
 
@@ -110,14 +129,15 @@ static void test_grows(void **state)
 {
     (void)state;
     struct crew *crew = open_crew(4);
-    crew_demand(crew, 1000);
+    ask(crew, 1000, 10);
     assert_int_equal(live, 1); /* the first is not there yet */
     for (size_t i = 0; i < 4; i++) {
+        ask(crew, 100 * (unsigned)(i + 1) - 10, 20);
         all[i]->zygote = i + 1;
-        crew_demand(crew, (unsigned)(i + 1) * 100 - 1);
+        ask(crew, 100 * (unsigned)(i + 1) - 10, 20);
         assert_int_equal(live, i + 1);
-        crew_demand(crew, (unsigned)(i + 1) * 100);
-        crew_demand(crew, 100000);
+        ask(crew, 100 * (unsigned)(i + 1) + 10, 20);
+        ask(crew, 1000, 20);
         assert_int_equal(live, MIN(i + 2, (size_t)4));
     }
     close_crew(crew);
@@ -127,15 +147,14 @@ static void test_bound(void **state)
 {
     (void)state;
     struct crew *crew = open_rush(2);
-    for (int i = 0; i < 3; i++)
-        crew_demand(crew, 100000);
+    ask(crew, 100000, 10);
     assert_int_equal(live, 2);
     close_crew(crew);
     crew = open_crew(1000);
     for (size_t i = 0; i < 8; i++) {
         if (i < opened)
             all[i]->zygote = i + 1;
-        crew_demand(crew, 100000);
+        ask(crew, 100000, 1);
     }
     assert_int_equal(live, 4);
     close_crew(crew);
@@ -145,11 +164,12 @@ static void test_ends(void **state)
 {
     (void)state;
     struct crew *crew = open_rush(3);
-    crew_demand(crew, 10);
-    assert_int_equal(live, 3); /* a pause, perhaps */
-    crew_demand(crew, 9);
-    crew_demand(crew, 0);
-    crew_demand(crew, 0);
+    ask(crew, 0, 25); /* a pause, perhaps */
+    assert_int_equal(live, 3);
+    ask(crew, 200, 5);
+    ask(crew, 90, 28);
+    assert_int_equal(live, 3);
+    ask(crew, 90, 10);
     assert_int_equal(live, 1);
     assert_non_null(all[0]);
     for (int i = 0; i < 4; i++)
@@ -185,10 +205,10 @@ static void test_fails(void **state)
     struct crew *crew = open_crew(2);
     all[0]->zygote = 1;
     fails = true;
-    crew_demand(crew, 1000);
+    ask(crew, 1000, 1);
     assert_int_equal(crew_next(crew), 1);
     fails = false;
-    crew_demand(crew, 1000);
+    ask(crew, 1000, 1);
     assert_int_equal(live, 2);
     close_crew(crew);
     fails = true;
@@ -200,6 +220,7 @@ int main(void)
 {
     struct check check = {0};
     check_one(&check, "one is enough without a rush", test_one);
+    check_one(&check, "a handful at once is no rush", test_handful);
     check_one(&check, "a rush calls one after the other", test_grows);
     check_one(&check, "but no more than it may, or than are of use", test_bound);
     check_one(&check, "who was called goes when it is over", test_ends);

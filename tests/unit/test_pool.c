@@ -1,6 +1,6 @@
 /* test_pool.c - a stock of sessions, on a machine that has room for a few
  *
- * Sessions are of our own: they are ready when the test says so. */
+ * Sessions and interpreters are of our own: they are ready when the test says so. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/pool.h"
 
@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "check.h"
+#include "core/crew.h"
 
 /* --- sessions of our own --------------------------------------------------------------------- */
 
@@ -114,6 +115,62 @@ static size_t count(enum session_state state)
     return n;
 }
 
+/* --- interpreters of our own ------------------------------------------------------------------ */
+
+struct crew {
+    bool is_warm;
+    uint64_t made;
+    unsigned ticks, asked;
+    void (*changed)(void *ctx);
+    void *ctx;
+};
+
+static struct crew crew;
+
+int __wrap_crew_open(struct crew **out, struct loop *loop, struct spawner_client *spawner,
+                     const struct warm_order *order, size_t max, struct error *err);
+void __wrap_crew_stop(struct crew *c);
+void __wrap_crew_free(struct crew *c);
+void __wrap_crew_tick(struct crew *c, unsigned asked);
+uint64_t __wrap_crew_find(const struct crew *c);
+uint64_t __wrap_crew_next(struct crew *c);
+
+int __wrap_crew_open(struct crew **out, struct loop *loop, struct spawner_client *spawner,
+                     const struct warm_order *order, size_t max, struct error *err)
+{
+    (void)loop, (void)spawner, (void)err;
+    assert_int_equal(max, 0);
+    crew = (struct crew){.changed = order->changed, .ctx = order->ctx};
+    *out = &crew;
+    return 0;
+}
+
+void __wrap_crew_stop(struct crew *c)
+{
+    c->is_warm = false;
+}
+
+void __wrap_crew_free(struct crew *c)
+{
+    (void)c;
+}
+
+void __wrap_crew_tick(struct crew *c, unsigned asked)
+{
+    c->ticks++;
+    c->asked += asked;
+}
+
+uint64_t __wrap_crew_find(const struct crew *c)
+{
+    return c->is_warm ? 1 : 0;
+}
+
+uint64_t __wrap_crew_next(struct crew *c)
+{
+    return c->is_warm ? ++c->made : 0;
+}
+
 /* All that are on their way somewhere arrive, and those that come of it. */
 static void arrive(void)
 {
@@ -185,13 +242,17 @@ static void on_turn(void *ctx)
     loop_stop(ctx);
 }
 
+static void run_loop(struct world *w)
+{
+    struct loop_timer *timer = loop_timer_new(w->loop, 1, on_turn, w->loop);
+    loop_run(w->loop);
+    loop_timer_free(timer);
+}
+
 static void wait_for_creating(struct world *w, size_t wanted)
 {
-    while (count(SESSION_CREATING) != wanted) {
-        struct loop_timer *timer = loop_timer_new(w->loop, 1, on_turn, w->loop);
-        loop_run(w->loop);
-        loop_timer_free(timer);
-    }
+    while (count(SESSION_CREATING) != wanted)
+        run_loop(w);
 }
 
 /* Those who are served first: nothing is made while enough is left... */
@@ -294,6 +355,39 @@ static void test_lent(void **state)
     lent = 6;
     wait_for_creating(&w, 2);
     assert_int_equal(zygote, 6);
+    close_world(&w);
+}
+
+/* Each session is another's turn, whether it is for the stock or for somebody who waits. */
+static void test_crew(void **state)
+{
+    (void)state;
+    struct world w;
+    struct error err;
+    bool is_parked;
+    const struct warm_order warm = {.template = &w.template};
+    open_world(&w, 8, 0);
+    pool_free(w.pool);
+    const struct pool_order order = {
+        .template = &w.template, .warm = &warm, .min_parked = 2, .max_parked = 2};
+    assert_int_equal(pool_open(&w.pool, w.loop, NULL, &order, &err), 0);
+    assert_int_equal(count(SESSION_CREATING), 0); /* a cold start would only delay it */
+    crew.is_warm = true;
+    crew.changed(crew.ctx);
+    assert_int_equal(count(SESSION_CREATING), 2);
+    assert_int_equal(crew.made, 2);
+    assert_int_equal(zygote, 2);
+    assert_int_equal(take(&w, &is_parked, &err), 0);
+    assert_false(is_parked);
+    assert_int_equal(zygote, 3);
+    arrive();
+    assert_int_equal(take(&w, &is_parked, &err), 0);
+    assert_true(is_parked);
+    for (unsigned ticks = crew.ticks; crew.ticks < ticks + 2;)
+        run_loop(&w);
+    assert_int_equal(crew.asked, 2);
+    assert_int_equal(pool_zygote(w.pool), 1);
+    assert_int_equal(crew.made, 4);
     close_world(&w);
 }
 
@@ -403,6 +497,7 @@ int main(void)
     check_one(&check, "those that nobody takes rehearse", test_rehearsal);
     check_one(&check, "may be freed when it tells that it is closed", test_freed_when_closed);
     check_one(&check, "with another's interpreter, the first who asks comes first", test_lent);
+    check_one(&check, "with several interpreters, each has its turn", test_crew);
     check_one(&check, "stocks up only while there is room", test_room);
     check_one(&check, "what is parked gives way to what is asked for", test_gives_way);
     check_one(&check, "a session without room is refused", test_refused);
