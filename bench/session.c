@@ -326,9 +326,8 @@ static void measure_execute(size_t count, const char *const *modules)
         {"execute, its output kept from the start", false, true, true},
     };
     for (size_t row = 0; row < ARRAY_LEN(rows); row++) {
-        const uint8_t label[SPAWN_LABEL_BYTES] = {1};
         if (rows[row].is_kept)
-            session_keep(seat->session, label);
+            session_keep(seat->session);
         for (size_t i = 0; i < count; i++) {
             int64_t start = clock_now_ns();
             execute_kept(seat, "1+1", rows[row].is_whole, rows[row].keeps_now);

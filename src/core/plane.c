@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/strbuf.h"
-#include "codec/sha256.h"
 
 #define DOCUMENT_MAX (256 * MIB)
 
@@ -67,15 +66,6 @@ json_t *plane_map(const struct param_map *map)
     for (size_t i = 0; i < map->count; i++)
         json_object_set_new(object, map->names[i], json_string(map->values[i]));
     return object;
-}
-
-void plane_label(const char *id, uint8_t label[SPAWN_LABEL_BYTES])
-{
-    uint8_t hash[SHA256_BYTES];
-    scoped(sha256) struct sha256 *h = sha256_new();
-    sha256_add(h, id, strlen(id));
-    sha256_end(h, hash);
-    memcpy(label, hash, SPAWN_LABEL_BYTES);
 }
 
 /* --- its life --------------------------------------------------------------------------------- */

@@ -47,11 +47,9 @@ static void on_stored(void *ctx, const struct store_answer *answer)
 static void write_new(struct live *l)
 {
     struct session_record record;
-    uint8_t label[SPAWN_LABEL_BYTES];
     size_t len;
     const struct spawn_limits *limits = catalog_limits(l->kind);
-    plane_label(l->id, label);
-    session_keep(l->session, label);
+    session_keep(l->session);
     live_keep_vault(l);
     session_get_record(l->session, &record);
     scoped_free char *doc = plane_dump(json_incref(l->facts), &len);

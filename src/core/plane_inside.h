@@ -130,7 +130,6 @@ void plane_wait(struct plane_waiter **list, plane_fn fn, void *ctx);
 void plane_fail(plane_fn fn, void *ctx, const struct error *err);
 char *plane_dump(json_t *document, size_t *len); /* takes it */
 json_t *plane_kept(const char *text);            /* of a record; {} where it says nothing */
-void plane_label(const char *id, uint8_t label[SPAWN_LABEL_BYTES]);
 json_t *plane_time(int64_t wall_ns);
 json_t *plane_map(const struct param_map *map);
 

@@ -168,13 +168,11 @@ static void remove_rest(struct recovery *r)
     }
 }
 
-static struct sandbox *claim(struct recovery *r, uint64_t id, const char *session)
+static struct sandbox *claim(struct recovery *r, const struct session_record *record)
 {
-    uint8_t label[SPAWN_LABEL_BYTES];
-    plane_label(session, label);
     for (size_t i = 0; i < r->count; i++) {
         struct sandbox *s = &r->sandboxes[i];
-        if (s->id == id && memcmp(s->label, label, sizeof(label)) == 0)
+        if (s->id == record->sandbox && memcmp(s->label, record->label, sizeof(s->label)) == 0)
             return s;
     }
     return NULL;
@@ -294,7 +292,7 @@ static int attach(struct recovery *r, struct live *l, const struct store_session
     if (row->resume.len != sizeof(record))
         return error_set(err, ERROR_UNAVAILABLE, "its record is of another version");
     memcpy(&record, row->resume.data, sizeof(record));
-    struct sandbox *s = claim(r, record.sandbox, row->id);
+    struct sandbox *s = claim(r, &record);
     if (!s)
         return error_set(err, ERROR_UNAVAILABLE, "its sandbox is gone");
     l->vault = take_ptr(&s->vault);

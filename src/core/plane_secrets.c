@@ -108,14 +108,13 @@ int job_add_trust(struct job *j, struct error *err)
 void live_keep_vault(struct live *l)
 {
     struct error err;
-    uint8_t label[SPAWN_LABEL_BYTES];
+    struct session_record record;
     scoped_fd int fd = -1;
     if (!l->vault)
         return;
-    plane_label(l->id, label);
+    session_get_record(l->session, &record);
     if (vault_save(l->vault, &fd, &err) == 0)
-        keeper_put(l->plane->order.spawner, session_sandbox(l->session), label, KEEPER_SECRETS, &fd,
-                   1);
+        keeper_put(l->plane->order.spawner, record.sandbox, record.label, KEEPER_SECRETS, &fd, 1);
     else
         log_warn(l->plane->order.log, "secrets cannot be kept for the next server",
                  LOG_STR("session", l->id), LOG_STR("error", err.msg));

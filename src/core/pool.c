@@ -90,7 +90,8 @@ static void wait_for_calm(struct pool *p)
 }
 
 /* Under a load that takes each as soon as it is there, a rehearsal would only cost. What it took is
- * nobody's: from the next time on, it is not counted any more. */
+ * nobody's: from the next time on, it is not counted any more. What becomes a session has less to
+ * do then, too. */
 static void on_calm(void *ctx)
 {
     struct pool *p = ctx;
@@ -100,6 +101,7 @@ static void on_calm(void *ctx)
             continue;
         if (at->has_rehearsed) {
             session_forget_usage(at->session);
+            session_keep_early(at->session);
             at->is_settled = true;
         } else {
             session_rehearse(at->session);

@@ -121,9 +121,12 @@ struct session_record {
     struct cell_record execution;
 };
 
-/* From now on the spawner holds what is needed to go on with it; `label` is found by
- * keeper_list(). */
-void session_keep(struct session *session, const uint8_t label[SPAWN_LABEL_BYTES]);
+/* From now on the spawner holds what is needed to go on with it, under the label that its record
+ * has and keeper_list() tells. */
+void session_keep(struct session *session);
+/* Hands over now what a session_keep() would have to. Only of one that is ready and was never
+ * used. */
+void session_keep_early(struct session *session);
 
 void session_get_record(const struct session *session, struct session_record *out);
 

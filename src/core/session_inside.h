@@ -160,6 +160,7 @@ struct session {
     struct cell_record unwritten;
     bool is_kept; /* the spawner holds what the next host needs, under this label */
     uint8_t label[SPAWN_LABEL_BYTES];
+    bool is_channel_kept; /* it holds that of this very kernel, also for one that is not kept yet */
     struct attaching *attaching; /* to the sandbox of another host's session; NULL: not, or over */
     bool is_syncing;             /* frames are another host's, until the SYNCED */
     bool is_asking;              /* init's messages are, until the GUEST_TOLD */

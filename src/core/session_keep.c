@@ -8,22 +8,41 @@
 
 /* An interpreter that has heard of nothing does not know the last execution either. Should its end
  * not be written before our own, the next host has to know that it has run. */
-void session_keep_channel(struct session *s)
+static void hand_over(struct session *s)
 {
     struct cell_record over = s->unwritten;
-    if (!s->is_kept || !s->sandbox || !s->kernel)
+    if (s->is_channel_kept || !s->sandbox || !s->kernel)
         return;
     over.generation = 0;
     const int fd = kernel_fd(s->kernel);
     keeper_put_noted(s->spawner, s->sandbox, s->label, KEEPER_CHANNEL, &fd, 1,
                      s->has_unwritten ? &over : NULL, sizeof(over));
+    s->is_channel_kept = true;
 }
 
-void session_keep(struct session *s, const uint8_t label[SPAWN_LABEL_BYTES])
+void session_keep_channel(struct session *s)
+{
+    if (s->is_kept)
+        hand_over(s);
+}
+
+/* Letters of its id, behind the prefix: enough that no two sandboxes of a machine have the same. */
+static void set_label(struct session *s)
+{
+    memcpy(s->label, strchr(s->info.id, '_') + 1, sizeof(s->label));
+}
+
+void session_keep(struct session *s)
 {
     s->is_kept = true;
-    memcpy(s->label, label, sizeof(s->label));
-    session_keep_channel(s);
+    set_label(s);
+    hand_over(s);
+}
+
+void session_keep_early(struct session *s)
+{
+    set_label(s);
+    hand_over(s);
 }
 
 void session_get_record(const struct session *s, struct session_record *out)

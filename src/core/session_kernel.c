@@ -44,6 +44,7 @@ int session_open_kernel(struct session *s, int fd, struct error *err)
 {
     if (kernel_open(&s->kernel, s->loop, fd, session_on_frame, s, err) < 0)
         return -1;
+    s->is_channel_kept = false;
     session_keep_channel(s);
     return 0;
 }

@@ -42,7 +42,6 @@ static struct {
     struct runner_list runners;
     struct runner_kernel kernel;
     struct warm *warm; /* NULL: kernels start cold */
-    uint8_t label[SPAWN_LABEL_BYTES];
     struct cell_request request;
     char *code;
     json_t *listed;
@@ -195,7 +194,7 @@ static void open_session(void *ctx)
     if (session_open(&me.session, me.loop, me.spawner, &me.template, &session_events, NULL,
                      &me.error) < 0)
         die("open");
-    session_keep(me.session, me.label);
+    session_keep(me.session);
 }
 
 static void op_open(const json_t *line)
@@ -203,8 +202,6 @@ static void op_open(const json_t *line)
     const struct warm_order order = {
         .template = &me.template, .memory_bytes = 512 * MIB, .changed = open_session};
     load_template(line);
-    if (!parse_hex(get_text(line, "label"), me.label, sizeof(me.label)))
-        die("label");
     if (!json_is_true(json_object_get(line, "is_warm")))
         open_session(NULL);
     else if (warm_open(&me.warm, me.loop, me.spawner, &order, &me.error) < 0)
@@ -222,10 +219,11 @@ static void op_record(const json_t *line)
 {
     (void)line;
     struct session_record record;
-    char hex[2 * sizeof(record) + 1];
+    char hex[2 * sizeof(record) + 1], label[2 * sizeof(record.label) + 1];
     session_get_record(me.session, &record);
     format_hex((const uint8_t *)&record, sizeof(record), hex);
-    say(json_pack("{ss ss}", "event", "record", "record", hex));
+    format_hex(record.label, sizeof(record.label), label);
+    say(json_pack("{ss ss ss}", "event", "record", "record", hex, "label", label));
 }
 
 static void op_attach(const json_t *line)

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import random
-import secrets
 import select
 import shutil
 import signal
@@ -85,8 +84,7 @@ class Client:
             assert self.receive() is not None, "it ended"
 
     def open(self, language="python", is_warm=False):
-        self.label = secrets.token_hex(16)
-        self.send("open", language=language, label=self.label, is_warm=is_warm)
+        self.send("open", language=language, is_warm=is_warm)
         self.wait("changed", state="ready")
 
     def begin(self, code, **fields):
@@ -109,7 +107,9 @@ class Client:
 
     def record(self):
         self.send("record")
-        return self.wait("record")["record"]
+        event = self.wait("record")
+        self.label = event["label"]
+        return event["record"]
 
     def list(self):
         self.send("list")

@@ -385,9 +385,8 @@ static void test_keep(void **state)
     (void)state;
     struct world w;
     struct session_record record;
-    uint8_t label[SPAWN_LABEL_BYTES] = {1, 2, 3};
     world_open(&w);
-    session_keep(w.session, label);
+    session_keep(w.session);
     world_reply(&w, SPAWN_KEEP, (struct spawn_stats){0});
     uint32_t generation = world_execute(&w);
     assert_false(world_is_asked(&w, SPAWN_KEEP)); /* most executions are over soon */
@@ -400,7 +399,7 @@ static void test_keep(void **state)
     assert_int_equal(record.sandbox, WORLD_SANDBOX);
     assert_int_equal(record.execution.generation, generation);
     assert_int_equal(record.execution.told[0], 5);
-    assert_memory_equal(record.label, label, sizeof(label));
+    assert_memory_equal(record.label, strchr(record.id, '_') + 1, sizeof(record.label));
     world_say_done(&w, generation, 0);
     assert_string_equal(world_last_ended(&w, 1)->out, "hello");
     world_reply(&w, SPAWN_KEEP, (struct spawn_stats){0}); /* the slot is empty again */
@@ -411,6 +410,34 @@ static void test_keep(void **state)
     assert_true(world_is_asked(&w, SPAWN_KEEP));
     world_become_ready(&w);
     world_close(&w);
+}
+
+/* What was handed over while nobody had it need not be when somebody has; the next interpreter's
+ * channel is another. */
+static void test_keep_early(void **state)
+{
+    (void)state;
+    for (int is_taken = 0; is_taken < 2; is_taken++) {
+        struct world w;
+        struct session_record record;
+        world_open(&w);
+        session_keep_early(w.session);
+        world_reply(&w, SPAWN_KEEP, (struct spawn_stats){0});
+        if (is_taken)
+            session_keep(w.session);
+        assert_false(world_is_asked(&w, SPAWN_KEEP));
+        session_get_record(w.session, &record);
+        assert_memory_equal(record.label, strchr(record.id, '_') + 1, sizeof(record.label));
+        world_reset(&w);
+        world_init_says(&w, GUEST_EXITED, 0, 0, SIGKILL);
+        world_expect_start(&w);
+        assert_int_equal(world_is_asked(&w, SPAWN_KEEP), is_taken);
+        world_become_ready(&w);
+        if (!is_taken)
+            session_keep(w.session);
+        assert_true(world_is_asked(&w, SPAWN_KEEP));
+        world_close(&w);
+    }
 }
 
 /* The note of the last KEEP, which is answered. */
@@ -434,9 +461,8 @@ static void test_keep_replaced(void **state)
     for (int is_settled = 0; is_settled < 2; is_settled++) {
         struct world w;
         bool has_note;
-        uint8_t label[SPAWN_LABEL_BYTES] = {1, 2, 3};
         world_open(&w);
-        session_keep(w.session, label);
+        session_keep(w.session);
         uint32_t generation = world_execute(&w);
         w.requests[0].cell.is_held = true;
         world_advance(&w, 2);
@@ -488,6 +514,7 @@ int main(void)
     check_one(&check, "a reset before init has told", test_attach_reset);
     check_one(&check, "a reset does not wait for an end that was told", test_attach_reset_busy);
     check_one(&check, "what the next host needs is kept", test_keep);
+    check_one(&check, "by whoever has it, or before that", test_keep_early);
     check_one(&check, "and that an interpreter was replaced", test_keep_replaced);
     return check_run(&check, "attach");
 }

@@ -18,7 +18,7 @@ struct session {
     struct capacity_seat seat;
     const struct session_events *events;
     void *ctx;
-    unsigned rehearsals, settlings;
+    unsigned rehearsals, settlings, keeps;
 };
 
 static struct session *sessions;
@@ -35,6 +35,7 @@ void __wrap_session_on_event(struct session *s, const struct spawn_message *m);
 const struct session_info *__wrap_session_info(const struct session *s);
 void __wrap_session_rehearse(struct session *s);
 void __wrap_session_forget_usage(struct session *s);
+void __wrap_session_keep_early(struct session *s);
 
 int __wrap_session_open(struct session **out, struct loop *loop, struct spawner_client *spawner,
                         const struct session_template *template,
@@ -105,6 +106,12 @@ void __wrap_session_forget_usage(struct session *s)
 {
     assert_int_equal(s->rehearsals, 1);
     s->settlings++;
+}
+
+void __wrap_session_keep_early(struct session *s)
+{
+    assert_int_equal(s->rehearsals, 1);
+    s->keeps++;
 }
 
 static size_t count(enum session_state state)
@@ -311,8 +318,10 @@ static void test_rehearsal(void **state)
         loop_timer_free(timer);
     }
     assert_int_equal(w.users[0]->rehearsals, 0);
+    assert_int_equal(w.users[0]->keeps, 0);
     assert_int_equal(take(&w, &is_parked, &err), 0);
     assert_int_equal(w.users[1]->rehearsals, 1);
+    assert_int_equal(w.users[1]->keeps, 1);
     close_world(&w);
 }
 
