@@ -73,7 +73,11 @@ static void write_new(struct live *l)
         .resume = {&record, sizeof(record)},
     };
     l->is_writing = true;
-    store_add_session(l->plane->order.store, &row, on_stored, l);
+    /* The operator has no quota, and what has no name has nobody's. */
+    if (l->owner[0] == '\0' && !l->name)
+        store_keep_session(l->plane->order.store, &row, on_stored, l);
+    else
+        store_add_session(l->plane->order.store, &row, on_stored, l);
 }
 
 static void on_created(struct live *l)

@@ -315,6 +315,7 @@ static void sqlite_rest(void *ctx)
 
 static sqlite_verb_fn *const verbs[STORE_VERB_COUNT] = {
     [STORE_VERB_ADD_SESSION] = sqlite_add_session,
+    [STORE_VERB_KEEP_SESSION] = sqlite_add_session,
     [STORE_VERB_CHANGE_SESSION] = sqlite_change_session,
     [STORE_VERB_GET_SESSION] = sqlite_get_record,
     [STORE_VERB_LIST_SESSIONS] = sqlite_list_records,

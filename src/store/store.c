@@ -76,27 +76,32 @@ static void on_wake(void *ctx, unsigned events)
     answer_done(s);
 }
 
-/* Called with the lock held. */
+/* Called with the lock held. What reads is here only to come behind the ledger, and may read much.
+ */
 static bool is_little(const struct call_list *queue)
 {
     size_t count = 0, bytes = 0;
     for (const struct call *call = queue->first; call; call = call->next) {
         bytes += call->bytes;
-        if (++count > HERE_MAX || bytes > HERE_MAX_BYTES)
+        if (++count > HERE_MAX || bytes > HERE_MAX_BYTES ||
+            store_verbs[call->verb].lane != STORE_LANE_WRITE)
             return false;
     }
     return count > 0;
 }
 
 /* Takes all that waits for the writing lane, with its connection, if it may be committed here. */
-static bool take_here(struct store *s, struct call_list *group)
+static bool take_here(struct store *s, struct call_list *group, bool *is_due)
 {
     struct lane *lane = &s->lanes[STORE_LANE_WRITE];
     bool may = !s->is_synced && clock_now_ns() >= s->lane_until_ns;
     pthread_mutex_lock(&s->lock);
-    may = may && !lane->is_busy && !lane->is_due && is_little(&lane->queue);
+    may = may && !lane->is_busy && is_little(&lane->queue) &&
+          (!lane->is_due || s->lag.count <= HERE_MAX);
     if (may) {
         lane->is_busy = true;
+        *is_due = lane->is_due;
+        lane->is_due = false;
         *group = lane->queue;
         lane->queue = (struct call_list){0};
     }
@@ -105,11 +110,12 @@ static bool take_here(struct store *s, struct call_list *group)
 }
 
 /* As it was, for the lane, which has the patience. */
-static void put_back(struct store *s, const struct call_list *group)
+static void put_back(struct store *s, const struct call_list *group, bool is_due)
 {
     struct lane *lane = &s->lanes[STORE_LANE_WRITE];
     pthread_mutex_lock(&s->lock);
     lane->queue = *group; /* only this thread adds to it */
+    lane->is_due = is_due;
     lane->is_busy = false;
     pthread_mutex_unlock(&s->lock);
 }
@@ -121,13 +127,14 @@ static bool write_here(struct store *s)
     struct call_list group;
     struct outcome outcome = {0};
     struct error err;
-    if (!take_here(s, &group))
+    bool is_due;
+    int64_t start_ns = clock_now_ns();
+    if (!take_here(s, &group, &is_due))
         return false;
-    if (s->ops->begin(lane->db, false, &err) < 0) {
-        put_back(s, &group);
+    if ((is_due && lag_commit(lane, false, &err) < 0) || s->ops->begin(lane->db, false, &err) < 0) {
+        put_back(s, &group, is_due);
         return false;
     }
-    int64_t start_ns = clock_now_ns();
     lane_run_begun(lane, group.first, &outcome);
     int64_t end_ns = clock_now_ns();
     if (end_ns - start_ns > HERE_SLOW_NS)
@@ -179,10 +186,6 @@ static void enqueue(struct store *s, struct call *call)
     struct lane *lane = &s->lanes[store_verbs[call->verb].lane];
     struct error err = {0};
     pthread_mutex_lock(&s->lock);
-    if (lag_is_awaited(s, call)) {
-        lane = &s->lanes[STORE_LANE_WRITE];
-        lane->is_due = true;
-    }
     if (!call->has_failed && is_refused(s, call, &err))
         call_fail(call, &err);
     s->info.queued++;
@@ -191,8 +194,13 @@ static void enqueue(struct store *s, struct call *call)
         call_list_add(&s->done, call);
     } else {
         s->queued_bytes += call->bytes;
-        if (!lag_takes(s, call))
+        if (!lag_takes(s, call)) {
+            bool is_behind = lag_is_awaited(s, call);
+            if (is_behind)
+                lane = &s->lanes[STORE_LANE_WRITE];
+            lane->is_due |= is_behind;
             call_list_add(&lane->queue, call);
+        }
     }
     pthread_mutex_unlock(&s->lock);
 }
@@ -307,6 +315,7 @@ void store_get_info(struct store *s, struct store_info *out)
     }
 
 CALL(store_add_session, ADD_SESSION, const struct store_session *session, session)
+CALL(store_keep_session, KEEP_SESSION, const struct store_session *session, session)
 CALL(store_change_session, CHANGE_SESSION, const struct store_session_change *change, change)
 CALL(store_get_session, GET_SESSION, const struct store_name *name, name)
 CALL(store_list_sessions, LIST_SESSIONS, const struct store_filter *filter, filter)

@@ -60,6 +60,10 @@ void store_record_free(const struct store_type *type, void *record); /* NULL is 
 void store_record_pack(struct strbuf *out, const struct store_type *type, const void *record);
 void *store_record_unpack(const struct store_type *type, const void *data, size_t len);
 
+/* A word in front of a packed record, of which unpacking takes no notice. */
+void store_record_mark(struct strbuf *out, const char *word);
+bool store_record_is_marked(const char *word, const void *data, size_t len);
+
 static inline const char *store_field_column(const struct store_field *f)
 {
     return f->name + 1;

@@ -106,7 +106,9 @@ bool lag_is_awaited(const struct store *s, const struct call *call); /* it belon
 bool lag_write(struct store *s);
 void lag_set_timer(struct store *s);
 
-/* On the writing lane, which is free for it. -1: it has to be tried again. */
-MUST_CHECK int lag_commit(struct lane *lane, struct error *err);
+/* With the writing lane's connection. -1: it has to be tried again; who has the patience to wait
+ * for others has then found out that the database is in trouble. */
+MUST_CHECK int lag_commit(struct lane *lane, bool is_patient, struct error *err);
 /* Takes those from a group that would not find what could not be committed. */
-void lag_refuse(struct call_list *group, struct call_list *refused, const struct error *err);
+void lag_refuse(struct store *s, struct call_list *group, struct call_list *refused,
+                const struct error *err); /* called with the lock held */

@@ -1,12 +1,13 @@
-/* store_lag.c - ends of executions are told when they are in the ledger, and committed in groups
+/* store_lag.c - what nobody can object to is told when it is in the ledger, and committed in groups
  * later
  *
- * They are most of what is written, and nobody can object to them: their id is new, and their
- * session is alive. So the loop appends them to the ledger at the end of its turn, answers, and
- * leaves them to the writing lane, which takes what has gathered: after a while, when it is much,
- * or when a call comes that would miss them. Such a call goes to the writing lane, too, behind
- * them. While the database does not take them, whatever comes next is committed before it is told,
- * as everything else is, so that who asks hears of the trouble. */
+ * Ends of executions are most of what is written: their id is new, and their session is alive. New
+ * sessions without a name, of one who has no quota, are what somebody waits for. So the loop
+ * appends them to the ledger at the end of its turn, answers, and leaves them to the writing lane,
+ * which takes what has gathered: after a while, when it is much, or when a call comes that would
+ * miss them. Such a call goes to the writing lane, too, behind them. While the database does not
+ * take them, whatever comes next is committed before it is told, as everything else is, so that who
+ * asks hears of the trouble. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
@@ -21,47 +22,86 @@
 #define LAG_MAX       1024
 #define LAG_MAX_BYTES (64 * KIB) /* of one */
 
-/* What looks for executions or changes them, and what takes sessions away from under them. */
-static const bool awaits[STORE_VERB_COUNT] = {
-    [STORE_VERB_CHANGE_EXECUTION] = true, [STORE_VERB_GET_EXECUTION] = true,
-    [STORE_VERB_LIST_EXECUTIONS] = true,  [STORE_VERB_PUT_ARTIFACT] = true,
-    [STORE_VERB_LIST_ARTIFACTS] = true,   [STORE_VERB_LIST_STALE] = true,
-    [STORE_VERB_GET_KEPT] = true,         [STORE_VERB_RETAIN] = true,
+#define SESSION_MARK ":session" /* no column is called so */
+
+enum kind { SESSIONS = 1 << 0, EXECUTIONS = 1 << 1 };
+
+/* What is in it. */
+static const enum kind kinds[STORE_VERB_COUNT] = {
+    [STORE_VERB_KEEP_SESSION] = SESSIONS,
+    [STORE_VERB_KEEP_EXECUTION] = EXECUTIONS,
 };
+
+/* What of it a call must find: those of some kinds, or one of them, which its argument names. */
+struct await {
+    unsigned kinds;
+    bool is_one;
+    size_t id; /* the offset of its name */
+};
+#define ONE(type, field) true, offsetof(struct store_##type, field)
+
+static const struct await awaits[STORE_VERB_COUNT] = {
+    [STORE_VERB_CHANGE_SESSION] = {SESSIONS, ONE(session_change, id)},
+    [STORE_VERB_GET_SESSION] = {SESSIONS, ONE(name, id)},
+    [STORE_VERB_LIST_SESSIONS] = {SESSIONS},
+    [STORE_VERB_GET_USAGE] = {SESSIONS},
+    [STORE_VERB_ADD_EXECUTION] = {SESSIONS, ONE(execution, session_id)},
+    [STORE_VERB_KEEP_EXECUTION] = {SESSIONS, ONE(execution, session_id)}, /* a large one */
+    [STORE_VERB_CHANGE_EXECUTION] = {EXECUTIONS},
+    [STORE_VERB_GET_EXECUTION] = {EXECUTIONS, ONE(name, id)},
+    [STORE_VERB_LIST_EXECUTIONS] = {EXECUTIONS},
+    [STORE_VERB_PUT_ARTIFACT] = {EXECUTIONS},
+    [STORE_VERB_LIST_ARTIFACTS] = {EXECUTIONS},
+    [STORE_VERB_LIST_STALE] = {EXECUTIONS},
+    [STORE_VERB_GET_KEPT] = {EXECUTIONS},
+    [STORE_VERB_PUT_CHECKPOINT] = {SESSIONS, ONE(checkpoint, session_id)},
+    [STORE_VERB_REMOVE_TEMPLATE] = {SESSIONS},
+    [STORE_VERB_RETAIN] = {SESSIONS | EXECUTIONS},
+};
+#undef ONE
 
 static struct lane *writer(struct store *s)
 {
     return &s->lanes[STORE_LANE_WRITE];
 }
 
-static bool has_id(const struct call_list *list, const char *id)
+static const char *id_of(const struct call *call)
 {
-    for (const struct call *call = list->first; call; call = call->next) {
-        const struct store_execution *e = call->argument;
-        if (strcmp(e->id, id) == 0)
+    const struct store_session *session = call->argument;
+    const struct store_execution *execution = call->argument;
+    return call->verb == STORE_VERB_KEEP_SESSION ? session->id : execution->id;
+}
+
+/* Whether the list has what the call must find. Who asks for one need not wait for all others. */
+static bool holds(const struct call_list *list, const struct call *call)
+{
+    const struct await *a = &awaits[call->verb];
+    const char *id = a->is_one ? *(char *const *)((const char *)call->argument + a->id) : NULL;
+    for (const struct call *one = list->first; a->kinds && one; one = one->next) {
+        if ((a->kinds & kinds[one->verb]) && (!id || strcmp(id_of(one), id) == 0))
             return true;
     }
     return false;
 }
 
-/* Who asks for one execution need not wait for all others. */
-static bool has_named(const struct lag *lag, const struct call *call)
-{
-    const struct store_name *name = call->argument;
-    return call->verb != STORE_VERB_GET_EXECUTION || !name->id || has_id(&lag->waiting, name->id) ||
-           has_id(&lag->told, name->id) || has_id(&lag->taken, name->id);
-}
-
 bool lag_is_awaited(const struct store *s, const struct call *call)
 {
-    bool is_any = s->lag.count > 0 || s->lag.waiting.first;
-    return is_any && awaits[call->verb] && !call->has_failed && has_named(&s->lag, call);
+    return !call->has_failed && (holds(&s->lag.waiting, call) || holds(&s->lag.told, call) ||
+                                 holds(&s->lag.taken, call));
+}
+
+/* Nothing is under way that could take away what a new session is built on: its template. */
+static bool is_alone(const struct store *s)
+{
+    const struct lane *lane = &s->lanes[STORE_LANE_WRITE];
+    return !lane->is_busy && !lane->queue.first && !s->lag.behind.first && !s->done.first;
 }
 
 static bool may_lag(const struct store *s, const struct call *call)
 {
-    return call->verb == STORE_VERB_KEEP_EXECUTION && s->lag.ledger && !s->info.is_failing &&
-           !s->is_closing && call->bytes <= LAG_MAX_BYTES && s->lag.count < LAG_MAX;
+    return kinds[call->verb] && s->lag.ledger && !s->info.is_failing && !s->is_closing &&
+           call->bytes <= LAG_MAX_BYTES && s->lag.count < LAG_MAX &&
+           (kinds[call->verb] != SESSIONS || is_alone(s));
 }
 
 /* What is written after one that waits behind it comes after that, too. */
@@ -93,7 +133,7 @@ static void tell(struct store *s, struct call *call)
     fn(ctx, &answer);
 }
 
-/* Ends that are not in the ledger: before all that waits for the lane, which may build on them. */
+/* What is not in the ledger: before all that waits for the lane, which may build on them. */
 static void commit_first(struct store *s, const struct call_list *list)
 {
     struct call_list *queue = &writer(s)->queue;
@@ -128,6 +168,8 @@ static struct call_list enter(struct store *s, struct call_list *over)
     strbuf_init(&body, LEDGER_MAX_BYTES);
     while ((call = call_list_take(&s->lag.waiting))) {
         strbuf_clear(&body);
+        if (kinds[call->verb] == SESSIONS)
+            store_record_mark(&body, SESSION_MARK);
         store_record_pack(&body, store_verbs[call->verb].argument, call->argument);
         bool has_room = !body.overflow && ledger_add(s->lag.ledger, body.data, body.len);
         call->entry = ledger_last(s->lag.ledger);
@@ -178,7 +220,7 @@ void lag_set_timer(struct store *s)
         s->lag.timer = loop_timer_new(s->loop, is_failing ? LAG_AGAIN_MS : LAG_MS, on_due, s);
 }
 
-/* --- on the writing lane's thread ------------------------------------------------------------ */
+/* --- with the writing lane's connection ------------------------------------------------------- */
 
 /* One that the database refuses for good was told, and is lost: that would be a defect of ours. */
 static int commit_one(struct lane *lane, enum store_verb verb, const void *argument,
@@ -202,11 +244,11 @@ static int commit_begun(struct lane *lane, const struct call_list *told, uint64_
     return ops->mark(lane->db, told->last->entry, err);
 }
 
-static int commit(struct lane *lane, const struct call_list *told, uint64_t *dropped,
-                  struct error *err)
+static int commit(struct lane *lane, const struct call_list *told, bool is_patient,
+                  uint64_t *dropped, struct error *err)
 {
     const struct store_ops *ops = lane->store->ops;
-    if (ops->begin(lane->db, true, err) < 0)
+    if (ops->begin(lane->db, is_patient, err) < 0)
         return -1;
     if (commit_begun(lane, told, dropped, err) == 0)
         return ops->commit(lane->db, err);
@@ -221,7 +263,7 @@ static void free_all(struct call_list *list)
         call_free(call);
 }
 
-int lag_commit(struct lane *lane, struct error *err)
+int lag_commit(struct lane *lane, bool is_patient, struct error *err)
 {
     struct store *s = lane->store;
     uint64_t dropped = 0, count = 0;
@@ -236,12 +278,14 @@ int lag_commit(struct lane *lane, struct error *err)
         count++;
         bytes += call->bytes;
     }
-    int result = commit(lane, &told, &dropped, err);
+    int result = commit(lane, &told, is_patient, &dropped, err);
     pthread_mutex_lock(&s->lock);
     s->lag.taken = (struct call_list){0};
-    s->info.is_failing = result < 0;
+    if (result == 0 || is_patient)
+        s->info.is_failing = result < 0;
     if (result < 0) {
-        snprintf(s->info.why, sizeof(s->info.why), "%s", err->msg);
+        if (is_patient)
+            snprintf(s->info.why, sizeof(s->info.why), "%s", err->msg);
         told.last->next = s->lag.told.first;
         s->lag.told =
             (struct call_list){told.first, s->lag.told.last ? s->lag.told.last : told.last};
@@ -257,12 +301,13 @@ int lag_commit(struct lane *lane, struct error *err)
     return result;
 }
 
-void lag_refuse(struct call_list *group, struct call_list *refused, const struct error *err)
+void lag_refuse(struct store *s, struct call_list *group, struct call_list *refused,
+                const struct error *err)
 {
     struct call_list rest = {0};
     struct call *call;
     while ((call = call_list_take(group))) {
-        bool is_refused = awaits[call->verb];
+        bool is_refused = holds(&s->lag.told, call);
         if (is_refused)
             call_fail(call, err);
         call_list_add(is_refused ? refused : &rest, call);
@@ -281,14 +326,18 @@ struct replay {
 static int on_entry(void *ctx, const void *body, size_t len, struct error *err)
 {
     struct replay *r = ctx;
-    const struct store_type *type = &store_type_execution;
-    struct store_execution *e = store_record_unpack(type, body, len);
-    bool is_one = e && store_execution_fits(e->state, e->ended_ns);
+    bool is_session = store_record_is_marked(SESSION_MARK, body, len);
+    enum store_verb verb = is_session ? STORE_VERB_KEEP_SESSION : STORE_VERB_KEEP_EXECUTION;
+    const struct store_type *type = store_verbs[verb].argument;
+    void *record = store_record_unpack(type, body, len);
+    const struct store_session *s = record;
+    const struct store_execution *e = record;
+    bool is_one = record && (is_session ? store_session_fits(s->state, s->ended_ns)
+                                        : store_execution_fits(e->state, e->ended_ns));
     if (!is_one)
         r->dropped++;
-    int result =
-        is_one ? commit_one(writer(r->store), STORE_VERB_KEEP_EXECUTION, e, &r->dropped, err) : 0;
-    store_record_free(type, e);
+    int result = is_one ? commit_one(writer(r->store), verb, record, &r->dropped, err) : 0;
+    store_record_free(type, record);
     return result;
 }
 

@@ -210,10 +210,10 @@ static void commit_lag(struct lane *lane, struct call_list *group)
     struct call_list refused = {0};
     const struct outcome nothing = {0};
     struct error err = {0};
-    if (lag_commit(lane, &err) == 0)
+    if (lag_commit(lane, true, &err) == 0)
         return;
-    lag_refuse(group, &refused, &err);
     pthread_mutex_lock(&s->lock);
+    lag_refuse(s, group, &refused, &err);
     publish(s, &refused, &nothing);
     lane->is_due = lane->queue.first; /* those, too */
     pthread_mutex_unlock(&s->lock);

@@ -13,6 +13,7 @@
 #define STORE_VERBS(X)                                                                             \
     /* verb             lane   argument           records */                                       \
     X(ADD_SESSION,       WRITE, session,           none)                                           \
+    X(KEEP_SESSION,      WRITE, session,           none)                                           \
     X(CHANGE_SESSION,    WRITE, session_change,    none)                                           \
     X(GET_SESSION,       READ,  name,              session)                                        \
     X(LIST_SESSIONS,     READ,  filter,            session)                                        \

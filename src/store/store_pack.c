@@ -64,6 +64,11 @@ void store_record_pack(struct strbuf *out, const struct store_type *type, const 
     }
 }
 
+void store_record_mark(struct strbuf *out, const char *word)
+{
+    add_item(out, word, "", 0);
+}
+
 /* --- unpacking ------------------------------------------------------------------------------- */
 
 struct item {
@@ -196,6 +201,13 @@ static bool unpack_item(const struct store_type *type, const struct item *item, 
     if (f)
         return unpack_field(f, item, record);
     return !type->inner || !is_called(item, LIST) || unpack_listed(type, item, record);
+}
+
+bool store_record_is_marked(const char *word, const void *data, size_t len)
+{
+    const char *at = data;
+    struct item item;
+    return take_item(&at, &len, &item) && is_called(&item, word);
 }
 
 void *store_record_unpack(const struct store_type *type, const void *data, size_t len)

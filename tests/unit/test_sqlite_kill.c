@@ -17,7 +17,8 @@
 #define CRASH_ROUNDS 12
 
 /* The other process: each session is added, made busy, ended, and has an execution that left files;
- * each step is told when it is done. Many sessions are under way at once. */
+ * each step is told when it is done. Many sessions are under way at once, or one, which is when new
+ * ones are told from the ledger. */
 struct writer {
     struct store *store;
     int number, step;
@@ -25,6 +26,8 @@ struct writer {
 };
 
 #define WRITERS 12
+#define WRITER  5000   /* numbers of each */
+#define ROUND   100000 /* numbers of each process */
 #define STEPS   4
 #define FILES   5 /* that an execution leaves */
 
@@ -41,7 +44,7 @@ static void on_written(void *ctx, const struct store_answer *answer)
         _exit(0); /* nobody listens any more */
     if (++wr->step == STEPS) {
         wr->step = 0;
-        wr->number += WRITERS;
+        wr->number++;
     }
     writer_next(wr);
 }
@@ -76,8 +79,10 @@ static void writer_next(struct writer *wr)
     if (wr->step == 2)
         c = (struct store_session_change){
             .id = wr->id, .to = STORE_SESSION_TERMINATED, .ended_ns = 7};
-    if (wr->step == 0)
+    if (wr->step == 0 && wr->number % 2 == 0)
         store_add_session(wr->store, &s, on_written, wr);
+    else if (wr->step == 0)
+        store_keep_session(wr->store, &s, on_written, wr);
     else
         store_change_session(wr->store, &c, on_written, wr);
 }
@@ -93,8 +98,8 @@ static int writer_main(const char *path, int first)
         fprintf(stderr, "%s\n", err.msg);
         return 1;
     }
-    for (int i = 0; i < WRITERS; i++) {
-        writers[i] = (struct writer){.store = store, .number = first + i};
+    for (int i = 0; i < (first / ROUND % 2 ? 1 : WRITERS); i++) {
+        writers[i] = (struct writer){.store = store, .number = first + i * WRITER};
         writer_next(&writers[i]);
     }
     loop_run(loop);
@@ -219,7 +224,7 @@ static void test_kill(void **state)
     for (int round = 0; round < CRASH_ROUNDS; round++) {
         int fd;
         store_free(take_ptr(&w.store));
-        pid_t pid = writer_start(w.path, 100000 * round, &fd);
+        pid_t pid = writer_start(w.path, ROUND * round, &fd);
         scoped_free char *text = writer_listen(pid, fd, 1 + (size_t)rand_r(&seed) % 12000);
         assert_int_equal(world_try_open(&w, NULL), 0);
         told += check_told(&w, text);

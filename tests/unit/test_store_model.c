@@ -27,11 +27,17 @@ struct thing {
     bool is_kept;
 };
 
+/* A session, to which executions belong once it was told. */
+struct home {
+    enum life asked, told;
+};
+
 struct model {
     struct world w;
     unsigned seed, state;         /* of its chance */
     size_t answers, open, enough; /* calls without an answer: all, and when to stop waiting */
     struct thing things[THINGS];
+    struct home homes[THINGS];
 };
 
 struct question {
@@ -47,6 +53,13 @@ struct question {
 static void id_of(char out[static 32], size_t thing)
 {
     snprintf(out, 32, "exe_%zu", thing);
+}
+
+/* NULL: it has none yet. */
+static const char *home_of(char out[static 32], const struct model *m, size_t thing)
+{
+    snprintf(out, 32, "ses_%zu", thing);
+    return m->homes[thing].told == ABSENT ? NULL : out;
 }
 
 static void answered(struct question *q)
@@ -103,6 +116,30 @@ static void on_list(void *ctx, const struct store_answer *answer)
     answered(q);
 }
 
+static void on_home_written(void *ctx, const struct store_answer *answer)
+{
+    struct question *q = ctx;
+    struct home *h = &q->m->homes[q->thing];
+    int code = answer->err ? (int)answer->err->code : -1;
+    if (code != q->expected)
+        fail_msg("seed %u: %s of session %zu: %d (%s), not %d", q->m->seed, q->what, q->thing, code,
+                 answer->err ? answer->err->msg : "done", q->expected);
+    if (h->told < q->after)
+        h->told = q->after;
+    answered(q);
+}
+
+static void on_home(void *ctx, const struct store_answer *answer)
+{
+    struct question *q = ctx;
+    const struct home *h = &q->m->homes[q->thing];
+    enum life found = answer->count == 0 ? ABSENT : answer->sessions->ended_ns ? ENDED : LIVE;
+    if (found < q->before || found > h->asked)
+        fail_msg("seed %u: session %zu was found as %d; told %d, asked for %d", q->m->seed,
+                 q->thing, found, q->before, h->asked);
+    answered(q);
+}
+
 /* --- the calls ------------------------------------------------------------------------------- */
 
 static struct question *ask_about(struct model *m, const char *what, size_t thing)
@@ -155,7 +192,8 @@ static void ask_add(struct model *m, size_t thing)
         return;
     }
     id_of(id, thing);
-    struct store_execution e = an_execution(id, NULL);
+    char home[32];
+    struct store_execution e = an_execution(id, home_of(home, m, thing));
     int expected = m->things[thing].asked == ABSENT ? -1 : (int)ERROR_CONFLICT;
     store_add_execution(m->w.store, &e, on_write, ask_write(m, "add", thing, expected, LIVE));
 }
@@ -169,7 +207,8 @@ static void ask_keep(struct model *m, size_t thing)
         return;
     }
     id_of(id, thing);
-    struct store_execution e = an_execution(id, NULL);
+    char home[32];
+    struct store_execution e = an_execution(id, home_of(home, m, thing));
     e.state = STORE_EXECUTION_COMPLETED;
     e.ended_ns = 7;
     m->things[thing].is_kept = true;
@@ -198,10 +237,49 @@ static void ask_artifact(struct model *m, size_t thing)
                        ask_write(m, "artifact", thing, expected, ABSENT));
 }
 
+static void ask_home(struct model *m, size_t thing)
+{
+    char id[32];
+    home_of(id, m, thing);
+    struct question *q = ask_about(m, "get", thing);
+    q->before = m->homes[thing].told;
+    store_get_session(m->w.store, &(struct store_name){.id = id}, on_home, q);
+}
+
+/* As above: its id is new. */
+static void ask_keep_home(struct model *m, size_t thing)
+{
+    char id[32];
+    if (m->homes[thing].asked != ABSENT) {
+        ask_home(m, thing);
+        return;
+    }
+    home_of(id, m, thing);
+    struct store_session s = a_session(id);
+    struct question *q = ask_about(m, "keep", thing);
+    m->homes[thing].asked = q->after = LIVE;
+    store_keep_session(m->w.store, &s, on_home_written, q);
+}
+
+static void ask_end_home(struct model *m, size_t thing)
+{
+    char id[32];
+    if (m->homes[thing].asked != LIVE) {
+        ask_home(m, thing);
+        return;
+    }
+    home_of(id, m, thing);
+    const struct store_session_change end = {
+        .id = id, .to = STORE_SESSION_TERMINATED, .ended_ns = 8};
+    struct question *q = ask_about(m, "end", thing);
+    m->homes[thing].asked = q->after = ENDED;
+    store_change_session(m->w.store, &end, on_home_written, q);
+}
+
 /* Each as often as it stands here. */
 static void (*const calls[])(struct model *m, size_t thing) = {
-    ask_add, ask_add,    ask_keep,   ask_keep,     ask_keep, ask_keep,
-    ask_get, ask_change, ask_change, ask_artifact, ask_list,
+    ask_add, ask_add,    ask_keep,   ask_keep,     ask_keep, ask_keep,      ask_home,
+    ask_get, ask_change, ask_change, ask_artifact, ask_list, ask_keep_home, ask_end_home,
 };
 
 /* --- the test -------------------------------------------------------------------------------- */
@@ -232,7 +310,9 @@ static void test_random(struct model *m, unsigned seed)
     world_reopen(&m->w);
     for (size_t i = 0; i < THINGS; i++) {
         assert_int_equal(m->things[i].told, m->things[i].asked);
+        assert_int_equal(m->homes[i].told, m->homes[i].asked);
         ask_get(m, i);
+        ask_home(m, i);
         wait_until(m, 0);
     }
 }
