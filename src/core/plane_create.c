@@ -74,7 +74,7 @@ static void write_new(struct live *l)
     };
     l->is_writing = true;
     /* The operator has no quota, and what has no name has nobody's. */
-    if (l->owner[0] == '\0' && !l->name)
+    if (l->owner[0] == '\0' && !l->name && strcmp(l->metadata, "{}") == 0)
         store_keep_session(l->plane->order.store, &row, on_stored, l);
     else
         store_add_session(l->plane->order.store, &row, on_stored, l);

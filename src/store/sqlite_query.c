@@ -8,6 +8,7 @@
 #include "base/strbuf.h"
 #include "store/sqlite_verbs.h"
 #include "store/store_cursor.h"
+#include "store/store_page.h"
 
 #define SQL_MAX_BYTES (8 * KIB)
 
@@ -154,28 +155,27 @@ struct list_kind {
     const struct store_type *type;
     unsigned allowed;
     const char *order;
-    size_t id, created_ns; /* where a record has them, when there are cursors */
+    struct store_place place; /* when there are cursors */
     const char *const *states;
 };
 
+#define BY_TIME "created_ns DESC, id DESC"
+#define PLACE(type)                                                                                \
+    {                                                                                              \
+        offsetof(struct store_##type, id), offsetof(struct store_##type, created_ns)               \
+    }
+/* clang-format off */
 static const struct list_kind list_kinds[] = {
-    {&store_type_session,
-     BY_OWNER | BY_TEMPLATE | BY_NODE | BY_META | BY_STATES | BY_LIFE | BY_CURSOR,
-     "created_ns DESC, id DESC", offsetof(struct store_session, id),
-     offsetof(struct store_session, created_ns), store_session_names},
-    {&store_type_execution, BY_OWNER | BY_SESSION | BY_NODE | BY_STATES | BY_LIFE | BY_CURSOR,
-     "created_ns DESC, id DESC", offsetof(struct store_execution, id),
-     offsetof(struct store_execution, created_ns), store_execution_names},
-    {&store_type_template, BY_CURSOR, "created_ns DESC, id DESC",
-     offsetof(struct store_template, id), offsetof(struct store_template, created_ns), NULL},
-    {&store_type_key, BY_CURSOR, "created_ns DESC, id DESC", offsetof(struct store_key, id),
-     offsetof(struct store_key, created_ns), NULL},
-    {&store_type_checkpoint, BY_SESSION | BY_CURSOR, "created_ns DESC, id DESC",
-     offsetof(struct store_checkpoint, id), offsetof(struct store_checkpoint, created_ns), NULL},
-    {&store_type_workspace, BY_OWNER | BY_CURSOR, "created_ns DESC, id DESC",
-     offsetof(struct store_workspace, id), offsetof(struct store_workspace, created_ns), NULL},
-    {&store_type_node, 0, "id", 0, 0, NULL},
+    {&store_type_session, BY_OWNER | BY_TEMPLATE | BY_NODE | BY_META | BY_STATES | BY_LIFE | BY_CURSOR, BY_TIME, PLACE(session), store_session_names},
+    {&store_type_execution, BY_OWNER | BY_SESSION | BY_NODE | BY_STATES | BY_LIFE | BY_CURSOR, BY_TIME, PLACE(execution), store_execution_names},
+    {&store_type_template, BY_CURSOR, BY_TIME, PLACE(template), NULL},
+    {&store_type_key, BY_CURSOR, BY_TIME, PLACE(key), NULL},
+    {&store_type_checkpoint, BY_SESSION | BY_CURSOR, BY_TIME, PLACE(checkpoint), NULL},
+    {&store_type_workspace, BY_OWNER | BY_CURSOR, BY_TIME, PLACE(workspace), NULL},
+    {&store_type_node, 0, "id", {0}, NULL},
 };
+/* clang-format on */
+#undef PLACE
 
 static const struct list_kind *find_kind(const struct store_type *type)
 {
@@ -224,32 +224,13 @@ static void bind_states(struct sqlite_statement *st, const struct list_kind *kin
     }
 }
 
-/* One record more than asked for was read when the list goes on: it is dropped, and the one before
- * it is where the next page begins. */
-static int cut_page(struct store_rows *rows, const struct list_kind *kind, size_t limit,
-                    struct error *err)
-{
-    char text[STORE_CURSOR_TEXT_BYTES];
-    if (rows->count <= limit)
-        return 0;
-    store_rows_drop_last(rows);
-    const char *last = (const char *)rows->items + (rows->count - 1) * rows->type->size;
-    const char *id = *(const char *const *)(last + kind->id);
-    struct store_cursor cursor = {.created_ns = *(const int64_t *)(last + kind->created_ns)};
-    memcpy(cursor.id, id, strnlen(id, sizeof(cursor.id) - 1));
-    if (!store_cursor_format(&cursor, text))
-        return error_set(err, ERROR_INTERNAL, "no cursor for %s '%.64s'", rows->type->name, id);
-    rows->next_cursor = xstrdup(text);
-    return 0;
-}
-
 int sqlite_list_records(struct sqlite_db *db, const void *argument, struct store_rows *rows,
                         struct error *err)
 {
     const struct store_filter *filter = argument;
     const struct list_kind *kind = find_kind(rows->type);
     struct store_cursor after;
-    size_t limit = filter->limit ? MIN(filter->limit, STORE_PAGE_MAX) : STORE_PAGE_DEFAULT;
+    size_t limit = store_page_limit(filter);
     unsigned mask = filter_mask(filter);
     BUG_ON(mask & ~(kind->allowed | BY_CURSOR));
     if (filter->cursor &&
@@ -270,5 +251,5 @@ int sqlite_list_records(struct sqlite_db *db, const void *argument, struct store
     sqlite_bind_i64(st, ":limit", has_pages ? (int64_t)limit + 1 : STORE_PAGE_MAX);
     if (sqlite_read_all(st, rows, err) < 0)
         return -1;
-    return has_pages ? cut_page(rows, kind, limit, err) : 0;
+    return has_pages ? store_page_cut(rows, &kind->place, limit, err) : 0;
 }

@@ -38,6 +38,8 @@ const struct store_verb_info store_verbs[STORE_VERB_COUNT] = {
 
 static void call_answer(struct call *call)
 {
+    if (call->early.count > 0 && !call->has_failed)
+        early_merge(call);
     struct store_answer answer = {
         .err = call->has_failed ? &call->err : NULL,
         .count = call->rows.count,
@@ -120,6 +122,14 @@ static void put_back(struct store *s, const struct call_list *group, bool is_due
     pthread_mutex_unlock(&s->lock);
 }
 
+static int commit_lag_here(struct lane *lane, struct error *err)
+{
+    struct store *s = lane->store;
+    if (lag_is_empty(s))
+        return 0;
+    return s->ops->begin(lane->db, false, err) < 0 ? -1 : lag_commit(lane, err);
+}
+
 /* False: the lane has to do it. */
 static bool write_here(struct store *s)
 {
@@ -131,7 +141,7 @@ static bool write_here(struct store *s)
     int64_t start_ns = clock_now_ns();
     if (!take_here(s, &group, &is_due))
         return false;
-    if ((is_due && lag_commit(lane, false, &err) < 0) || s->ops->begin(lane->db, false, &err) < 0) {
+    if ((is_due && commit_lag_here(lane, &err) < 0) || s->ops->begin(lane->db, false, &err) < 0) {
         put_back(s, &group, is_due);
         return false;
     }
@@ -194,6 +204,8 @@ static void enqueue(struct store *s, struct call *call)
         call_list_add(&s->done, call);
     } else {
         s->queued_bytes += call->bytes;
+        if (call->verb == STORE_VERB_LIST_SESSIONS)
+            early_find(s, call);
         if (!lag_takes(s, call)) {
             bool is_behind = lag_is_awaited(s, call);
             if (is_behind)

@@ -164,9 +164,9 @@ struct store_retention {
  * exists (else ERROR_NOT_FOUND), id and name are new (else ERROR_CONFLICT). */
 void store_add_session(struct store *store, const struct store_session *session, store_fn fn,
                        void *ctx);
-/* One that nobody can object to: its id is new, it has no name, its owner no key, and its template
- * was there when it was asked for. The answer may come sooner, as that of store_keep_execution().
- */
+/* One that nobody can object to: its id is new, it has neither name nor metadata, its owner no key,
+ * and its template was there when it was asked for. The answer may come sooner, as that of
+ * store_keep_execution(). */
 void store_keep_session(struct store *store, const struct store_session *session, store_fn fn,
                         void *ctx);
 void store_change_session(struct store *store, const struct store_session_change *change,

@@ -20,8 +20,8 @@ struct call {
     void *ctx;
     void *argument; /* owned */
     size_t bytes;
-    struct store_rows rows;
-    uint64_t entry; /* its number in the ledger */
+    struct store_rows rows, early; /* early: see store_early.c */
+    uint64_t entry;                /* its number in the ledger */
     bool has_failed;
     struct error err;
 };
@@ -91,6 +91,11 @@ void lane_run_begun(struct lane *lane, struct call *first, struct outcome *outco
 /* Called with the lock held. */
 void lane_publish_written(struct store *s, struct call_list *group, const struct outcome *outcome);
 
+/* --- store_early.c: what was told, in lists ------------------------------------------------- */
+
+void early_find(const struct store *s, struct call *call); /* called with the lock held */
+void early_merge(struct call *call);
+
 /* --- store_lag.c: what is told before it is committed --------------------------------------- */
 
 /* After the writing connection: commits what a process before this one has told. */
@@ -106,9 +111,10 @@ bool lag_is_awaited(const struct store *s, const struct call *call); /* it belon
 bool lag_write(struct store *s);
 void lag_set_timer(struct store *s);
 
-/* With the writing lane's connection. -1: it has to be tried again; who has the patience to wait
- * for others has then found out that the database is in trouble. */
-MUST_CHECK int lag_commit(struct lane *lane, bool is_patient, struct error *err);
+/* With the writing lane's connection: whether there is nothing to commit, and else the commit, in
+ * the transaction that was begun. -1: it has to be tried again. */
+bool lag_is_empty(struct store *s);
+MUST_CHECK int lag_commit(struct lane *lane, struct error *err);
 /* Takes those from a group that would not find what could not be committed. */
 void lag_refuse(struct store *s, struct call_list *group, struct call_list *refused,
                 const struct error *err); /* called with the lock held */

@@ -43,7 +43,6 @@ struct await {
 static const struct await awaits[STORE_VERB_COUNT] = {
     [STORE_VERB_CHANGE_SESSION] = {SESSIONS, ONE(session_change, id)},
     [STORE_VERB_GET_SESSION] = {SESSIONS, ONE(name, id)},
-    [STORE_VERB_LIST_SESSIONS] = {SESSIONS},
     [STORE_VERB_GET_USAGE] = {SESSIONS},
     [STORE_VERB_ADD_EXECUTION] = {SESSIONS, ONE(execution, session_id)},
     [STORE_VERB_KEEP_EXECUTION] = {SESSIONS, ONE(execution, session_id)}, /* a large one */
@@ -77,7 +76,9 @@ static bool holds(const struct call_list *list, const struct call *call)
 {
     const struct await *a = &awaits[call->verb];
     const char *id = a->is_one ? *(char *const *)((const char *)call->argument + a->id) : NULL;
-    for (const struct call *one = list->first; a->kinds && one; one = one->next) {
+    if (a->kinds == 0 || (a->is_one && !id))
+        return false; /* what has a name, or no session, is not in it */
+    for (const struct call *one = list->first; one; one = one->next) {
         if ((a->kinds & kinds[one->verb]) && (!id || strcmp(id_of(one), id) == 0))
             return true;
     }
@@ -244,12 +245,10 @@ static int commit_begun(struct lane *lane, const struct call_list *told, uint64_
     return ops->mark(lane->db, told->last->entry, err);
 }
 
-static int commit(struct lane *lane, const struct call_list *told, bool is_patient,
-                  uint64_t *dropped, struct error *err)
+static int commit(struct lane *lane, const struct call_list *told, uint64_t *dropped,
+                  struct error *err)
 {
     const struct store_ops *ops = lane->store->ops;
-    if (ops->begin(lane->db, is_patient, err) < 0)
-        return -1;
     if (commit_begun(lane, told, dropped, err) == 0)
         return ops->commit(lane->db, err);
     ops->abandon(lane->db);
@@ -263,7 +262,15 @@ static void free_all(struct call_list *list)
         call_free(call);
 }
 
-int lag_commit(struct lane *lane, bool is_patient, struct error *err)
+bool lag_is_empty(struct store *s)
+{
+    pthread_mutex_lock(&s->lock);
+    bool is_empty = !s->lag.told.first;
+    pthread_mutex_unlock(&s->lock);
+    return is_empty;
+}
+
+int lag_commit(struct lane *lane, struct error *err)
 {
     struct store *s = lane->store;
     uint64_t dropped = 0, count = 0;
@@ -272,20 +279,17 @@ int lag_commit(struct lane *lane, bool is_patient, struct error *err)
     struct call_list told = s->lag.taken = s->lag.told;
     s->lag.told = (struct call_list){0};
     pthread_mutex_unlock(&s->lock);
-    if (!told.first)
-        return 0;
+    BUG_ON(!told.first);
     for (const struct call *call = told.first; call; call = call->next) {
         count++;
         bytes += call->bytes;
     }
-    int result = commit(lane, &told, is_patient, &dropped, err);
+    int result = commit(lane, &told, &dropped, err);
     pthread_mutex_lock(&s->lock);
     s->lag.taken = (struct call_list){0};
-    if (result == 0 || is_patient)
-        s->info.is_failing = result < 0;
+    s->info.is_failing = result < 0;
     if (result < 0) {
-        if (is_patient)
-            snprintf(s->info.why, sizeof(s->info.why), "%s", err->msg);
+        snprintf(s->info.why, sizeof(s->info.why), "%s", err->msg);
         told.last->next = s->lag.told.first;
         s->lag.told =
             (struct call_list){told.first, s->lag.told.last ? s->lag.told.last : told.last};

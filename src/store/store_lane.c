@@ -40,6 +40,7 @@ void call_free(struct call *call)
 {
     store_record_free(store_verbs[call->verb].argument, call->argument);
     store_rows_clear(&call->rows);
+    store_rows_clear(&call->early);
     free(call);
 }
 
@@ -203,18 +204,27 @@ static void give_back(struct lane *lane)
     pthread_mutex_unlock(&lane->store->lock);
 }
 
-/* What comes behind the ledger and cannot be told without it fails with it. */
+/* What comes behind the ledger and cannot be told without it fails with it; all of it, where not
+ * even a transaction can be begun: nobody waits for that twice. */
 static void commit_lag(struct lane *lane, struct call_list *group)
 {
     struct store *s = lane->store;
     struct call_list refused = {0};
     const struct outcome nothing = {0};
+    struct outcome outcome = {0};
     struct error err = {0};
-    if (lag_commit(lane, true, &err) == 0)
+    if (lag_is_empty(s))
+        return;
+    bool has_begun = begin_or_fail(lane, group->first, &outcome);
+    if (has_begun && lag_commit(lane, &err) == 0)
         return;
     pthread_mutex_lock(&s->lock);
-    lag_refuse(s, group, &refused, &err);
-    publish(s, &refused, &nothing);
+    if (has_begun) {
+        lag_refuse(s, group, &refused, &err);
+        publish(s, &refused, &nothing);
+    } else {
+        lane_publish_written(s, group, &outcome);
+    }
     lane->is_due = lane->queue.first; /* those, too */
     pthread_mutex_unlock(&s->lock);
     wake_loop(s);

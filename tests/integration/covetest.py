@@ -324,8 +324,12 @@ def nothing_is_left():
 
 
 def remembers(pid, word):
-    """Whether a process has these bytes anywhere in the memory that it may write."""
-    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+    """Whether a process has these bytes anywhere in the memory that it may write. One that has ended has none."""
+    try:
+        memory = open(f"/proc/{pid}/mem", "rb", buffering=0)
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    with memory:
         for line in read_text(f"/proc/{pid}/maps").splitlines():
             start, end = (int(number, 16) for number in line.split()[0].split("-"))
             if "w" not in line.split()[1] or line.endswith(("[vvar]", "[vsyscall]")):

@@ -132,6 +132,12 @@ def ask(server, session, code="1", mode="sync", **wish):
     return server.post(f"{SESSIONS}/{session}/execute", {"code": code, "mode": mode} | wish)
 
 
+def post_session(server, told):
+    answer = server.post(SESSIONS, {})
+    told += [answer.json["id"]] if answer.status == 201 else []
+    return answer
+
+
 @pytest.mark.parametrize("trouble", TROUBLES)
 def test_nothing_is_lost_and_it_goes_on_by_itself(server, disk, trouble):
     words, coved = TROUBLES[trouble], server.coved
@@ -144,7 +150,8 @@ def test_nothing_is_lost_and_it_goes_on_by_itself(server, disk, trouble):
     thread = threading.Thread(target=listener.run)
     thread.start()
     with trouble(disk):
-        until_refused(lambda: server.post(SESSIONS, {}), words)
+        told = []  # before the trouble was known: they are not lost either
+        until_refused(lambda: post_session(server, told), words)
         *answers, short, longer = side_by_side(lambda act: act(), [
             lambda: server.post(SESSIONS, {"name": "never"}, headers={"Idempotency-Key": "k"}),
             lambda: ask(server, idle[0], "y = 1", "async"),
@@ -160,6 +167,7 @@ def test_nothing_is_lost_and_it_goes_on_by_itself(server, disk, trouble):
         let_go(server)
         assert server.get(f"{SESSIONS}/{known}").status == 200
         assert server.get(SESSIONS).status == 200
+        assert {*told, known, *idle} <= {doc["id"] for doc in crashers.pages(server, SESSIONS, "sessions")}
         assert read(server, running)["state"] == "running", "its end is not written"
         assert listener.ends == []
     doc = settled(server, running)
@@ -175,7 +183,7 @@ def test_nothing_is_lost_and_it_goes_on_by_itself(server, disk, trouble):
     fresh = server.post(SESSIONS, {"name": "never"}, headers={"Idempotency-Key": "k"})
     assert fresh.status == 201, fresh
     lives = {doc["id"] for doc in crashers.pages(server, f"{SESSIONS}?live=true", "sessions")}
-    assert lives == {known, *idle, fresh.json["id"]}
+    assert lives == {known, *idle, *told, fresh.json["id"]}
     states = {doc["state"] for doc in crashers.pages(server, EXECUTIONS, "executions")}
     assert not states & {"running", "queued"}, "an end that could not be written then is written now"
     assert server.coved == coved, "it has not crashed"
@@ -183,6 +191,8 @@ def test_nothing_is_lost_and_it_goes_on_by_itself(server, disk, trouble):
     server.kill_coved()
     assert execute(server, known, "print(x)")["stdout"] == "41\n"
     assert read(server, old["id"]) == old and read(server, running) == doc
+    for session in told:
+        assert execute(server, session, "print(6 * 7)")["stdout"] == "42\n"
 
 
 def let_go(server):

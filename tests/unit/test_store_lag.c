@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <sqlite3.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -26,7 +27,7 @@ static void keep_session(struct world *w, char id[static 24])
     do {
         snprintf(id, 24, "ses_%d", made++);
         struct store_session s = a_session(id);
-        s.metadata = "{\"user\":\"ada\"}";
+        s.created_ns = made;
         s.resume = (struct store_blob){"\0record", 7};
         commits = count_commits(w);
         ask(w, store_keep_session, &s);
@@ -54,14 +55,9 @@ static void test_found(void **state)
     keep_session(&w, id);
     ask_for(&w, session, store_get_session, &(struct store_name){.id = id});
     assert_done(&w);
-    assert_string_equal(row(&w, session, 0)->metadata, "{\"user\":\"ada\"}");
     assert_memory_equal(row(&w, session, 0)->resume.data, "\0record", 7);
     keep_session(&w, id);
     ask_for(&w, session, store_list_sessions, &(struct store_filter){.limit = TRIES});
-    assert_int_equal(w.count, made);
-    keep_session(&w, id);
-    ask_for(&w, session, store_list_sessions,
-            &(struct store_filter){.limit = TRIES, .meta_key = "user", .meta_value = "ada"});
     assert_int_equal(w.count, made);
     keep_session(&w, id);
     ask_for(&w, amounts, store_get_usage, &(struct store_name){.owner = "key_a"});
@@ -70,6 +66,69 @@ static void test_found(void **state)
     world_reopen(&w);
     ask_for(&w, session, store_get_session, &(struct store_name){.id = id});
     assert_done(&w);
+    world_close(&w);
+}
+
+/* The numbers of the sessions of a list, page by page. */
+static size_t read_pages(struct world *w, struct store_filter filter, int *numbers)
+{
+    size_t count = 0;
+    char cursor[sizeof(w->next)];
+    do {
+        ask_for(w, session, store_list_sessions, &filter);
+        assert_done(w);
+        assert_true(w->count <= filter.limit);
+        for (size_t i = 0; i < w->count; i++)
+            numbers[count++] = (int)strtol(row(w, session, i)->id + strlen("ses_"), NULL, 10);
+        memcpy(cursor, w->next, sizeof(cursor));
+        filter.cursor = cursor;
+    } while (*cursor);
+    return count;
+}
+
+/* A list has each of them once and in its place, on whichever page, written or not. */
+static void test_listed(void **state)
+{
+    (void)state;
+    static int numbers[2 * TRIES];
+    struct world w;
+    char id[24];
+    made = 0;
+    world_open(&w);
+    for (int round = 0; round < 12; round++) {
+        keep_session(&w, id);
+        if (round % 4 == 3)
+            end_session(&w, id, made);
+        struct store_filter filter = {.limit = 1 + (uint64_t)round % 5};
+        assert_int_equal(read_pages(&w, filter, numbers), made);
+        for (int i = 0; i < made; i++)
+            assert_int_equal(numbers[i], made - 1 - i); /* the newest first */
+    }
+    keep_session(&w, id);
+    size_t live = read_pages(&w, (struct store_filter){.limit = 3, .is_live = true}, numbers);
+    assert_int_equal(live, made - 3);
+    static const struct {
+        struct store_filter filter;
+        bool is_found;
+    } rows[] = {
+        {{.owner = "key_a"}, true},
+        {{.owner = "key_b"}, false},
+        {{.node = "here"}, true},
+        {{.node = "there"}, false},
+        {{.template_id = "tpl_1"}, false},
+        {{.meta_key = "user", .meta_value = "ada"}, false},
+        {{.states = STORE_BIT(STORE_SESSION_READY)}, true},
+        {{.states = STORE_BIT(STORE_SESSION_BUSY)}, false},
+        {{.cursor = "c0000000000000000-ses_0"}, false},
+        {{.cursor = "c0fffffffffffffff-ses_0"}, true},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        keep_session(&w, id);
+        ask_for(&w, session, store_list_sessions, &rows[i].filter);
+        assert_done(&w);
+        bool is_found = w.count > 0 && strcmp(row(&w, session, 0)->id, id) == 0;
+        assert_int_equal(is_found, rows[i].is_found);
+    }
     world_close(&w);
 }
 
@@ -184,6 +243,11 @@ static void test_locked(void **state)
     assert_refused(&w, ERROR_UNAVAILABLE);
     ask_for(&w, session, store_get_session, &(struct store_name){.id = "ses_old"});
     assert_done(&w);
+    ask_for(&w, session, store_list_sessions, &(struct store_filter){.limit = TRIES});
+    assert_done(&w);
+    assert_int_equal(w.count, made + 1);
+    ask_for(&w, session, store_get_session, &(struct store_name){.name = "nobody"});
+    assert_refused(&w, ERROR_NOT_FOUND);
     struct store_session next = a_session("ses_next");
     ask(&w, store_keep_session, &next); /* now it is known */
     assert_refused(&w, ERROR_UNAVAILABLE);
@@ -203,6 +267,7 @@ int main(void)
 {
     struct check check = {.count = 0};
     check_one(&check, "a session that was told is found", test_found);
+    check_one(&check, "and listed", test_listed);
     check_one(&check, "and built on", test_built_on);
     check_one(&check, "its template stays, or is missed", test_template);
     check_one(&check, "a locked database loses none", test_locked);
