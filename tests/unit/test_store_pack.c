@@ -108,6 +108,26 @@ static void test_bad(void **state)
     assert_null(store_record_unpack(&store_type_execution, "", 0)); /* has no id */
 }
 
+/* A mark is in front of a record or it is none, and unpacking takes no notice of it. */
+static void test_mark(void **state)
+{
+    (void)state;
+    scoped_strbuf struct strbuf plain = packed_of(&whole), marked;
+    strbuf_init(&marked, 1 * MIB);
+    store_record_mark(&marked, ":mark");
+    strbuf_add(&marked, plain.data, plain.len);
+    assert_true(store_record_is_marked(":mark", marked.data, marked.len));
+    assert_false(store_record_is_marked(":mar", marked.data, marked.len));
+    assert_false(store_record_is_marked(":mark", marked.data, 4));
+    assert_false(store_record_is_marked(":mark", plain.data, plain.len));
+    strbuf_add(&plain, marked.data, marked.len);
+    assert_false(store_record_is_marked(":mark", plain.data, plain.len));
+    struct store_execution *e = store_record_unpack(&store_type_execution, marked.data, marked.len);
+    assert_non_null(e);
+    assert_string_equal(e->id, whole.id);
+    store_record_free(&store_type_execution, e);
+}
+
 int main(void)
 {
     struct check check = {.count = 0};
@@ -115,5 +135,6 @@ int main(void)
     check_one(&check, "what is cut", test_cut);
     check_one(&check, "of another version", test_other_version);
     check_one(&check, "no record", test_bad);
+    check_one(&check, "with a mark", test_mark);
     return check_run(&check, "store_pack");
 }
