@@ -55,7 +55,7 @@ static const struct await awaits[STORE_VERB_COUNT] = {
     [STORE_VERB_GET_KEPT] = {EXECUTIONS},
     [STORE_VERB_PUT_CHECKPOINT] = {SESSIONS, ONE(checkpoint, session_id)},
     [STORE_VERB_REMOVE_TEMPLATE] = {SESSIONS},
-    [STORE_VERB_RETAIN] = {SESSIONS | EXECUTIONS},
+    [STORE_VERB_RETAIN] = {EXECUTIONS},
 };
 #undef ONE
 
