@@ -280,8 +280,10 @@ def check_pool(check):
 
 def check_tests(check):
     """The sum in the last line is all that pytest is asked for; a test that is skipped shows nothing here."""
-    env = environment(machines.ROOT) | {"COVE_BUILD_DIR": "/payload/bin", "COVE_TEST_SLOWNESS": str(machines.SLOWNESS)}
-    done = subprocess.run(["python3", "-B", "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider",
+    env = environment(machines.ROOT) | {
+        "COVE_BUILD_DIR": "/payload/bin", "COVE_TEST_SLOWNESS": str(machines.SLOWNESS),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(["python3", "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider",
                            "-k", " or ".join(f"({word})" for word in check.words), check.file],
                           env=env, cwd=TESTS, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           timeout=4 * SLOWNESS_S)
