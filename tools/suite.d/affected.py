@@ -3,11 +3,12 @@
 
 What is compiled is answered by the build itself: ninja knows which sources and headers an object was made of, and the
 linker's symbols tell which programs an object of a library went into. Scripts of tests are answered by their imports. What
-neither knows, which tests drive a program or read a page, is the table REACH.
+neither knows, which tests are about a source, is the table SUBJECTS.
 """
 import ast
 import fnmatch
 import functools
+import os
 import pathlib
 import re
 import subprocess
@@ -15,80 +16,82 @@ import subprocess
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = ("tests/integration", "tests/server", "tests/hostile", "tests/tools")
 
-# Programs of users. What is in one of them can break the tests that start it.
-PROGRAMS = ("cove", "coved", "cove-client", "cove-egress", "cove-spawner", "cove-init", "cove_zygote.so", "cove_checkpoint.so")
-EVERYTHING = ("tests/*/*_test.py",)
-
-SERVER = ("server/*_test.py",)
-MCP = ("server/mcp_*_test.py", "server/bundle_test.py")
-EGRESS = ("server/egress_*test.py", "server/secrets_test.py", "server/packages_test.py", "hostile/network_test.py")
-FILES = ("server/files_test.py", "server/cp_test.py", "server/upload_test.py", "server/artifact_*test.py", "server/workspace_test.py",
-         "hostile/files_test.py")
-STORE = ("server/store_trouble_test.py", "server/serve_test.py", "server/power_cut_test.py", "server/crashloop_test.py",
-         "server/keys_test.py", "server/template_api_test.py", "server/takeover_test.py", "server/begin_test.py")
-HTTP = ("server/http_*test.py", "server/abuse_test.py", "server/contract_test.py", "server/schemathesis_test.py",
-        "server/heartbeat_test.py", "server/terminal_http_test.py")
-API = ("server/contract_test.py", "server/openapi_test.py", "server/schemathesis_test.py", "server/docs_test.py",
-       "server/execute_test.py", "server/health_test.py", "server/keys_test.py", "server/serve_test.py")
-CLIENT = ("server/client_*test.py", "server/cp_test.py", "integration/cli_test.py")
-CLI = ("integration/cli_test.py", "integration/run_test.py", "integration/repl_test.py", "integration/doctor_test.py",
-       "integration/image_test.py", "server/mcp_stdio_test.py", *CLIENT)
-SEAL = ("integration/inside_test.py", "integration/failclosed_test.py", "integration/forkfail_test.py", "integration/doctor_test.py",
-        "integration/layer_test.py", "integration/spawner_*_test.py", "integration/zygote_*test.py", "integration/run_test.py",
-        "hostile/*_test.py")
-SPAWNER = (*SEAL, "integration/brood_test.py", "integration/capacity_test.py", "integration/crash_test.py", "integration/failmalloc_test.py",
-           "integration/fork_test.py", "integration/keeper_test.py", "integration/restart_test.py", "integration/uninitialised_test.py",
-           "server/serve_test.py", "server/takeover_test.py", "server/crashloop_test.py")
-SESSION = ("integration/session_test.py", "integration/checkpoint_test.py", "integration/fork_test.py", "integration/repl_test.py",
-           "integration/terminal_test.py", "integration/run_test.py", "server/execute_test.py", "server/inside_api_test.py",
-           "server/freeze_test.py", "server/begin_test.py", "hostile/session_test.py")
-PYTHON = ("integration/kernel_python_*test.py", "integration/zygote_*test.py", *SESSION)
-
-# Of a path: the tests that drive it. All rows that fit count. A source without a row reaches the tests of every program.
-REACH = (
-    ("src/api/mcp/*", MCP),
-    ("src/api/docs/*", ("server/docs_test.py",)),
-    ("src/api/terminal*", ("server/terminal_http_test.py",)),
-    ("src/api/*", (*API, *HTTP, *FILES)),
-    ("src/blob/*", ("server/s3_test.py", *FILES)),
-    ("src/box/*", SEAL),
-    ("src/cli/client/*", CLIENT),
-    ("src/cli/*", CLI),
-    ("src/core/archive*", FILES),
-    ("src/core/builder.*", ("server/packages_test.py", "integration/layer_test.py")),
-    ("src/core/gateway.*", EGRESS),
-    ("src/core/network.*", EGRESS),
-    ("src/core/packages.*", ("server/packages_test.py",)),
-    ("src/core/requirement.*", ("server/packages_test.py",)),
-    ("src/core/terminal*", ("integration/terminal_test.py", "server/terminal_http_test.py")),
-    ("src/core/upload*", FILES),
-    ("src/core/vault.*", EGRESS),
-    ("src/core/workspace*", FILES),
-    ("src/core/*", (*SESSION, *SERVER)),
-    ("src/coved/*", SERVER),
-    ("src/egress/*", EGRESS),
-    ("src/http/*", (*HTTP, *MCP, "server/client_*test.py", "server/s3_test.py")),
-    ("src/image/*", ("integration/image_test.py", "integration/layer_test.py", "server/packages_test.py", "server/template_api_test.py")),
-    ("src/init/*", (*SESSION, *FILES, "integration/inside_test.py", "integration/kernel_*_test.py")),
-    ("src/mcp/*", MCP),
-    ("src/runtime/*", (*SESSION, *SPAWNER)),
-    ("src/spawner/*", SPAWNER),
-    ("src/store/*", STORE),
-    ("guest/python/*", PYTHON),
-    ("images/python/kernel.*", PYTHON),
-    ("images/node/*", ("integration/kernel_node_test.py", "integration/session_test.py")),
-    ("images/bash/*", ("integration/kernel_bash_test.py", "integration/session_test.py")),
-    ("images/*", ("integration/image_test.py", "integration/run_test.py")),
-    ("examples/*", ("server/examples_test.py",)),
-    ("man/*", ("integration/cli_test.py",)),
-    ("README.md", ("server/examples_test.py", "integration/cli_test.py")),
-    ("packaging/*", ("server/bundle_test.py",)),
-    ("tools/make-bundle", ("server/bundle_test.py",)),
-    ("tools/suite*", ("tools/*_test.py",)),
-    ("tests/mcp/*", ("conformance",)),
-    ("src/mcp/*", ("conformance",)),
-    ("tests/vm/*", ("vm",)),
-    ("tools/vm*", ("vm",)),
+# By subject: files of tests, and the paths that they are about. All rows that fit a path count. A subject is what a change of
+# the path can break in a way of its own; what every program uses has a few tests that touch all of it, and the whole suite
+# runs before a change lands.
+SUBJECTS = (
+    # the command line
+    ("integration/cli integration/run integration/repl integration/doctor integration/image server/mcp_stdio",
+     "src/cli/*.[ch] src/base/option.* src/base/nearest.* src/core/config.* src/core/tier.*"),
+    ("server/client server/client_exec server/client_server server/client_top server/cp integration/cli",
+     "src/cli/client/* src/codec/event_stream.*"),
+    ("integration/cli", "man/* README.md src/base/conf.*"),
+    ("integration/repl", "src/cli/repl* src/cli/line_* src/cli/term*"),
+    # what runs code
+    ("integration/session integration/checkpoint server/execute server/inside_api",
+     "src/core/cell* src/core/session* src/core/execution* src/core/kernel_answer.* src/core/pipes.* src/core/result.* src/core/feed.* "
+     "src/runtime/kernel.* src/runtime/frame.* src/runtime/guest.* src/runtime/outbox.* src/wire/kernel.h src/wire/guest.h src/init/*"),
+    ("integration/run integration/crash hostile/hostile",
+     "src/core/run.* src/core/collect.* src/core/stdio.* src/core/output* src/core/verdict.* src/core/tail.* src/core/artifact.* src/init/*"),
+    ("integration/restart server/takeover server/begin",
+     "src/core/attach.* src/core/session_keep.* src/core/output_file.* src/runtime/keeper.* src/core/plane_recover.* src/spawner/keep.* "
+     "src/spawner/serve.*"),
+    ("integration/checkpoint integration/fork integration/brood",
+     "src/core/checkpoint.* src/core/fork.* src/core/family.* guest/python/* src/spawner/apart.*"),
+    ("integration/terminal server/terminal_http", "src/core/terminal* src/wire/terminal.h src/init/terminal.* src/api/rest_terminal.*"),
+    ("integration/capacity integration/zygote server/execute server/crowd",
+     "src/core/pool.* src/core/warm.* src/core/crew.* src/core/catalog* src/core/capacity.* src/core/machine.* src/core/recipe.*"),
+    ("integration/zygote integration/zygote_apart integration/zygote_end integration/zygote_group integration/zygote_seal",
+     "src/spawner/zygote.* src/spawner/spare_group.* src/spawner/hot.* src/box/seal_warm.* src/box/seal_zygote.* src/box/cgroup_renew.* "
+     "src/box/netns.* src/wire/zygote.h guest/python/*"),
+    ("integration/kernel_python integration/kernel_python_code integration/session integration/zygote",
+     "images/python/kernel.* guest/python/*"),
+    ("integration/kernel_node integration/session", "images/node/* src/init/shim.*"),
+    ("integration/kernel_bash integration/session", "images/bash/* src/init/shim.*"),
+    ("integration/image integration/run", "images/* src/image/*"),
+    # the wall
+    ("integration/inside integration/failclosed integration/doctor integration/run integration/zygote_seal hostile/hostile",
+     "src/box/* src/wire/layer.* tests/hostile/programs/*"),
+    ("integration/spawner_protocol integration/spawner_group integration/keeper integration/failmalloc integration/crash "
+     "integration/uninitialised integration/run", "src/spawner/* src/wire/spawn.h src/runtime/spawner_client.* src/wire/meter.* src/box/cgroup*"),
+    ("integration/layer", "src/spawner/layer_* src/box/layer_copy.* src/image/layer_cache.*"),
+    ("server/serve", "src/confine/* src/coved/*"),
+    # the way out
+    ("server/egress server/egress_abuse server/egress_programs server/secrets server/packages hostile/network",
+     "src/egress/* src/core/gateway.* src/core/network.* src/core/vault.* src/core/plane_network.* src/core/plane_secrets.* src/wire/egress.h "
+     "src/confine/* src/event/resolve.*"),
+    ("server/packages integration/layer",
+     "src/core/builder.* src/core/packages.* src/core/requirement.* src/core/address.* src/core/catalog_kept.* src/image/module.* images/*/install.*"),
+    # the control plane
+    ("server/execute server/inside_api server/executors server/begin server/freeze server/keys",
+     "src/core/job* src/core/plane* src/core/wish.* src/core/executors.* src/core/report* src/core/journal.*"),
+    ("server/serve server/rotation server/health", "src/coved/* src/core/server_config.* src/core/selfstat.* src/core/node.* src/base/log.*"),
+    ("server/keys", "src/core/api_key.* src/core/scope.* src/core/rate_limit.* src/api/auth* src/api/credential.* src/api/rest_key.*"),
+    ("server/template_api", "src/core/template.* src/core/shelf.* src/api/rest_template.* src/image/*"),
+    ("server/store_trouble server/serve server/power_cut server/keys server/template_api server/begin", "src/store/*"),
+    ("server/artifact server/artifact_s3 server/s3 server/upload server/workspace server/files",
+     "src/blob/* src/core/archive* src/core/haul.* src/core/links.* src/core/upload* src/core/workspace* src/core/mime.* src/codec/chunk.* "
+     "src/codec/sigv4.* src/codec/signature.* src/api/rest_link.* src/api/rest_upload.* src/api/rest_workspace.*"),
+    ("server/files server/cp server/upload hostile/files",
+     "src/core/errand.* src/runtime/file_stream.* src/wire/files.h src/init/p* src/init/tar_* src/init/files.* src/init/tree.* "
+     "src/init/beneath.* src/codec/multipart* src/codec/range.* src/codec/disposition.* src/codec/etag.* src/api/*load* src/api/file_* "
+     "src/api/rest_files.* src/core/plane_errand.*"),
+    ("server/http server/http_peers server/http_tls server/http_websocket server/abuse server/heartbeat",
+     "src/http/* src/event/* src/codec/header_value.* src/codec/authority.* src/codec/url.* src/codec/certificate.*"),
+    ("server/contract server/openapi server/docs server/schemathesis server/execute server/health",
+     "src/api/*.[ch] src/codec/params* src/codec/json.*"),
+    ("server/docs", "src/api/docs/*"),
+    ("server/mcp_arguments server/mcp_clients server/mcp_hostile server/mcp_http server/mcp_load server/mcp_resources server/mcp_results "
+     "server/mcp_stdio server/mcp_tasks server/mcp_tools conformance", "src/mcp/* src/api/mcp/*"),
+    ("conformance", "tests/mcp/* tools/conformance"),
+    ("server/bundle", "packaging/* tools/make-bundle"),
+    ("server/examples", "examples/* README.md"),
+    # what everything stands on
+    ("integration/run integration/session integration/spawner_protocol server/execute server/http server/files",
+     "src/base/* src/event/* src/codec/* src/wire/* src/runtime/*"),
+    # the tools
+    ("tools/affected tools/reports", "tools/suite tools/suite.d/*"),
+    ("vm", "tests/vm/* tools/vm tools/vm.d/*"),
 )
 
 
@@ -151,23 +154,25 @@ class Build:
     def users_of(self, output):
         return [out for out, inputs in self.inputs.items() if output in inputs]
 
-    def programs_with(self, objects):
+    def is_program(self, output):
+        return (self.folder / output).is_file() and os.access(self.folder / output, os.X_OK)
+
+    def programs_with(self, outputs):
         """Programs that hold one of these objects. Of a library only what somebody asks for is linked, so its symbols tell."""
-        direct, by_library = set(), {}
-        for one in objects:
+        found, members, waiting = set(), {}, set(outputs)
+        while waiting:
+            one = waiting.pop()
             for user in self.users_of(one):
                 if user.endswith(".a"):
-                    by_library.setdefault(user, set()).add(one)
-                elif not user.endswith((".p", ".o", ".h", ".c", ".inc")) and user not in ("all", "test", "install"):
-                    direct.add(user)
-                elif user.endswith((".c", ".h", ".inc")):
-                    direct |= self.programs_with(self.outputs_of({self.name(user)}))
-        for library, members in by_library.items():
-            direct |= self.linked_with(library, members)
-        return direct
+                    members.setdefault(user, set()).add(one)
+                elif self.is_program(user):
+                    found.add(user)
+                elif user.endswith((".o", ".c", ".h", ".inc")):
+                    waiting.add(user)
+        return found.union(*(self.linked_with(library, objects) for library, objects in members.items()))
 
     def linked_with(self, library, members):
-        programs = [user for user in self.users_of(library) if not user.endswith(".a") and (self.folder / user).is_file()]
+        programs = [user for user in self.users_of(library) if self.is_program(user)]
         wanted = {symbol for one in members for symbol in self.symbols([one])[one]}
         return {program for program, symbols in self.symbols(programs).items() if symbols & wanted}
 
@@ -227,12 +232,9 @@ def test_files():
 # --- the choice -----------------------------------------------------------------------------------
 
 def reached(path):
-    """What the table says of a path: (tests, parts); None where no row fits."""
-    patterns = [one for pattern, goals in REACH if fnmatch.fnmatch(path, pattern) for one in goals]
-    if not patterns:
-        return None
-    tests = {test for test in test_files() for pattern in patterns if fnmatch.fnmatch(test, f"tests/{pattern}")}
-    return tests, {one for one in patterns if "/" not in one}
+    """What the table says of a path: files of tests, and parts."""
+    words = {word for goals, patterns in SUBJECTS if any(fnmatch.fnmatch(path, one) for one in patterns.split()) for word in goals.split()}
+    return {f"tests/{word}_test.py" for word in words if "/" in word}, {word for word in words if "/" not in word}
 
 
 def units_of(programs):
@@ -244,12 +246,6 @@ def units_of(programs):
 def fuzz_inputs(files):
     """Replays whose inputs have changed."""
     return {"replay " + path.split("/")[2] for path in files if re.match(r"fuzz/(corpus|regress)/[^/]+/", path)}
-
-
-def program_tests(path):
-    """Tests of a source that is in a program: what the table says, or else all."""
-    found = reached(path)
-    return found[0] if found else set(test_files())
 
 
 def choose(rev, build):
@@ -265,13 +261,9 @@ def choose(rev, build):
     if any(pathlib.Path(path).name in ("meson.build", "meson_options.txt") for path in files):
         units.add("*")
     for path in sorted(files):
-        programs = made.programs_with(made.outputs_of({path}))
-        units |= units_of(programs)
-        found = reached(path)
-        if found:
-            tests, others = tests | found[0], others | found[1]
-        elif programs & set(PROGRAMS):
-            tests |= program_tests(path)
+        units |= units_of(made.programs_with(made.outputs_of({path})))
+        found, parts = reached(path)
+        tests, others = tests | found, others | parts
     tests |= tests_of_scripts(files)
     units = {"*"} if "*" in units else units
     tell(files, units, tests, others)
