@@ -2,6 +2,7 @@
 """What the integration tests share: starting the built programs, and looking at the host."""
 import contextlib
 import ctypes
+import fcntl
 import functools
 import json
 import os
@@ -27,6 +28,7 @@ PATIENCE = int(os.environ.get("COVE_TEST_PATIENCE", "120"))  # seconds that a lo
 CGROUP_PARENT = f"cove-test-{os.getpid()}"
 PLAIN_USER, SUBID_USER = "cove-test", "cove-test-subids"
 SUBIDS = "1700000000-1700065535"
+LOCKS = pathlib.Path("/run/lock")  # of what the test runs of a machine share
 
 PR_SET_CHILD_SUBREAPER = 36
 EXIT_INVALID, EXIT_NOT_FOUND, EXIT_UNAVAILABLE, EXIT_ISOLATION, EXIT_DENIED = 64, 66, 69, 71, 77
@@ -128,14 +130,18 @@ class Cove:
 
 
 def make_user(name, subids):
-    """Makes an ordinary user for the rootless tests when it is missing."""
-    try:
-        pwd.getpwnam(name)
-    except KeyError:
-        subprocess.run(["useradd", "--system", "--create-home", "--shell", "/usr/sbin/nologin", name], check=True)
-    known = f"{name}:" in (read_text("/etc/subuid") + read_text("/etc/subgid"))
-    if subids and not known:
-        subprocess.run(["usermod", "--add-subuids", subids, "--add-subgids", subids, name], check=True)
+    """Makes an ordinary user for the rootless tests when it is missing. Other runs of tests have the same ones, and
+    may be about to make them."""
+    LOCKS.mkdir(exist_ok=True)
+    with open(LOCKS / "cove-test-users.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            pwd.getpwnam(name)
+        except KeyError:
+            subprocess.run(["useradd", "--system", "--create-home", "--shell", "/usr/sbin/nologin", name], check=True)
+        known = f"{name}:" in (read_text("/etc/subuid") + read_text("/etc/subgid"))
+        if subids and not known:
+            subprocess.run(["usermod", "--add-subuids", subids, "--add-subgids", subids, name], check=True)
     return name
 
 
