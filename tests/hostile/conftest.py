@@ -1,10 +1,9 @@
 """Options and shared state of the hostile suite."""
 from __future__ import annotations
 
-import fcntl
+import contextlib
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -14,11 +13,13 @@ import pytest
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-sys.path.append(str(HERE.parent / "integration"))
+sys.path += [str(HERE.parent / "integration"), str(HERE.parent / "server")]
 
-import harness  # noqa: E402  (needs the path above)
-
-DEFAULT_USER = "cove-hostile"
+import apart  # noqa: E402  (needs the path above)
+import covetest  # noqa: E402
+import harness  # noqa: E402
+import host  # noqa: E402
+import server as serving  # noqa: E402
 
 
 def pytest_addoption(parser):
@@ -26,28 +27,9 @@ def pytest_addoption(parser):
     group.addoption("--cove", default=os.environ.get("COVE", str(HERE.parents[1] / "build/cove")),
                     help="the program under test")
     group.addoption("--modes", default="root,rootless", help="root, rootless or both")
-    group.addoption("--user", default=DEFAULT_USER,
+    group.addoption("--user", default=apart.DEFAULT_USER,
                     help="the ordinary user of rootless mode; the default one is made when missing")
     group.addoption("--long", action="store_true", help="more rounds and the rows that take long")
-
-
-def ensure_user(name: str) -> str | None:
-    """Why there is no such user, or None."""
-    if subprocess.run(["id", name], capture_output=True).returncode == 0:
-        return None
-    if name != DEFAULT_USER:
-        return f"there is no user '{name}'"
-    made = subprocess.run(["useradd", "--system", "--create-home", "--shell", "/usr/sbin/nologin",
-                           name], capture_output=True, text=True)
-    return made.stderr.strip() or None if made.returncode else None
-
-
-def take_turn(config) -> None:
-    """Waits until no other run of the suite is on this machine: each would find the other's
-    processes. The lock goes with this process."""
-    config.hostile_lock = open("/run/lock/cove-hostile.lock", "w")
-    fcntl.flock(config.hostile_lock, fcntl.LOCK_EX)
-    config.hostile_started = time.monotonic()
 
 
 def pytest_generate_tests(metafunc):
@@ -100,27 +82,37 @@ def bench(request, mode, cache):
             pytest.fail(f"there is no program '{program}': build first, or give --cove")
         if os.getuid() != 0:
             pytest.skip("needs root, to look at the whole host and to become another user")
-        user = options.getoption("--user") if mode == "rootless" else None
-        problem = ensure_user(user) if user else None
-        if problem:
-            pytest.skip(problem)
+        user = None
+        if mode == "rootless":
+            try:
+                user, options.hostile_user_lock = apart.take_user(options.getoption("--user"))
+            except LookupError as error:
+                pytest.skip(str(error))
         who = harness.Mode(mode, user)
         cove = harness.Cove(program, who, harness.Doors(who), cache)
         _benches[mode] = Bench(cove, options.getoption("--long"))
     return _benches[mode]
 
 
+@pytest.hookimpl(tryfirst=True)  # a report is written by another one, to where its reader looks for it
 def pytest_sessionfinish(session, exitstatus):
     for made in _benches.values():
         made.doors.close()
+    if hasattr(session.config, "hostile_apart"):
+        for path in sorted(host.cgroup_directories(parents=True), reverse=True):
+            with contextlib.suppress(OSError):  # what is in it was said by a test
+                os.rmdir(path)
+        session.config.hostile_apart.leave()
 
 
 def pytest_sessionstart(session):
     session.config.hostile_started = time.monotonic()
     if os.getuid() == 0:
-        take_turn(session.config)
-        harness.leave_mount_namespace()
-        harness.become_subreaper()
+        serving.port_locks()  # a file in /tmp that all tests of this machine share
+        named = [value for name, value in os.environ.items() if name.startswith("COVE_") and value.startswith("/")]
+        program = session.config.getoption("--cove")
+        session.config.hostile_apart = apart.Apart([str(HERE), str(covetest.BUILD), program, *named, *session.config.args])
+        apart.take_orphans()
 
 
 def pytest_terminal_summary(terminalreporter, config):

@@ -1,7 +1,6 @@
 """Starts one `cove run`, watches it from outside, and keeps what it said."""
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import hashlib
 import json
@@ -21,13 +20,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import host
+from covetest import CGROUP_PARENT
 
 HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE / "programs"
 SLACK_SECONDS = 20.0
 FILE_SIZE_MAX = 1 << 30
-PR_SET_CHILD_SUBREAPER = 36
-CLONE_NEWNS = 0x00020000
 LANGUAGES = {".py": "python", ".sh": "bash", ".js": "javascript", ".c": "bash"}
 
 
@@ -47,20 +45,6 @@ class Mode:
             return []
         entry = pwd.getpwnam(self.user)
         return ["setpriv", f"--reuid={entry.pw_uid}", f"--regid={entry.pw_gid}", "--clear-groups"]
-
-
-def become_subreaper() -> None:
-    """Orphans of a run come to this process, so that none can get lost."""
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def leave_mount_namespace() -> None:
-    """Gives this process mounts of its own, in which others' do not show. They are shared among
-    its children, so that a mount which a run forgets to keep private comes back here."""
-    if ctypes.CDLL(None).unshare(CLONE_NEWNS) != 0:
-        raise OSError("cannot make a mount namespace")
-    for how in ("--make-rprivate", "--make-rshared"):
-        subprocess.run(["mount", how, "/"], check=True)
 
 
 class Doors:
@@ -257,6 +241,7 @@ class Cove:
         for tool in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):
             kept.setdefault(tool, f"log_path={self.doors.tmp}/sanitizer:print_stacktrace=1")
         return kept | {
+            "COVE_CGROUP_PARENT": CGROUP_PARENT,
             "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             "HOME": entry.pw_dir,
             "USER": entry.pw_name,

@@ -3,15 +3,19 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
-SANDBOX_UIDS = range(1_900_000_000, 1_900_065_536)
+from covetest import CGROUP_PARENT, SANDBOX_UIDS
+
 STATE_DIR = "/run/cove"
 STATE_FILES = {"slots"}  # stay between runs
-SHARED_DIRS = ("/tmp", "/var/tmp", "/dev/shm", "/run")
-# Other tools of this repository make these, a run does not.
-TOOL_FILES = ("cove-hostile-", "cove-test-", "cove-bench-", "cove-build-", "cove-vm")
+SHARED_DIRS = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # those that apart.py has made our own
+# The runner makes these, a run does not.
+TOOL_FILES = ("cove-hostile-", "cove-test-")
+OUR_PLACES = (*(f"{top}/" for top in SHARED_DIRS), "/var/lib/cove/")
+PF_EXITING = 0x4
 
 
 @dataclass(frozen=True)
@@ -25,12 +29,29 @@ class Process:
     peak_kb: int
     cgroup: str
     start: int
+    is_ending: bool = False  # it may be in no cgroup any more, and has nothing left but its number
+
+    @property
+    def groups(self) -> list[str]:
+        return [line.split(":", 2)[-1] for line in self.cgroup.splitlines()]
+
+    @property
+    def is_in_our_group(self) -> bool:
+        return any(is_our_group(path) for path in self.groups)
+
+    @property
+    def is_in_anothers_group(self) -> bool:
+        """Of another run, or of a person's `cove`: each has its sandboxes below a parent of its own."""
+        return not self.is_in_our_group and any(re.search(r"/cove[^/]*(/[0-9]+)+$", path) for path in self.groups)
 
     @property
     def is_sandboxed(self) -> bool:
-        in_cgroup = any("cove" in line.split(":", 2)[-1].split("/")
-                        for line in self.cgroup.splitlines())
-        return in_cgroup or any(uid in SANDBOX_UIDS for uid in self.uids)
+        return self.is_in_our_group or any(uid in SANDBOX_UIDS for uid in self.uids)
+
+
+def is_our_group(path: str) -> bool:
+    """Whether it is a parent of this run, or below one; a server of a test has one of its own."""
+    return any(name == CGROUP_PARENT or name.startswith(f"{CGROUP_PARENT}-") for name in path.split("/"))
 
 
 def read_text(path: str | Path) -> str:
@@ -56,6 +77,7 @@ def read_process(pid: int) -> Process | None:
         peak_kb=int(fields.get("VmHWM", "0 kB").split()[0]),
         cgroup=read_text(f"/proc/{pid}/cgroup"),
         start=int(tail[19]),
+        is_ending=tail[0] in "ZX" or bool(int(tail[6]) & PF_EXITING),
     )
 
 
@@ -76,34 +98,31 @@ def descendants(table: dict[int, Process], root: int) -> list[Process]:
     return found
 
 
-def has_ancestor(table: dict[int, Process], process: Process, wanted) -> bool:
-    """Whether wanted(ancestor) holds for the process or one of its ancestors."""
-    seen: Process | None = process
-    while seen:
-        if wanted(seen):
-            return True
-        seen = table.get(seen.parent)
-    return False
-
-
-def mounts() -> set[tuple[str, ...]]:
-    """Mounts as (root, mount point, type, source): without their ids, which are reused."""
-    found = set()
-    for line in read_text("/proc/self/mountinfo").splitlines():
-        left, right = line.split(" - ", 1)
-        found.add((*left.split()[3:5], *right.split()[:2]))
+def line_of(table: dict[int, Process], process: Process | None) -> list[Process]:
+    """The process and its ancestors, as far as they were seen."""
+    found: list[Process] = []
+    while process and process not in found:
+        found.append(process)
+        process = table.get(process.parent)
     return found
 
 
-def cgroup_directories() -> set[str]:
-    """Cgroup directories of Cove in every hierarchy, without the parents that stay."""
+def mounts() -> set[tuple[str, ...]]:
+    """Mounts as (root, mount point, type, source): without their ids, which are reused, and without that somebody has
+    removed what is mounted, as a service may do in /run."""
     found = set()
+    for line in read_text("/proc/self/mountinfo").splitlines():
+        left, right = line.split(" - ", 1)
+        root, point = left.split()[3:5]
+        found.add((root.removesuffix("//deleted"), point, *right.split()[:2]))
+    return found
+
+
+def cgroup_directories(parents: bool = False) -> set[str]:
+    """Cgroup directories of this run in every hierarchy, without the parents that stay as long as it does."""
     tops = {m[1] for m in mounts() if m[2] in ("cgroup", "cgroup2")}
-    for top in tops:
-        for path, names, _ in os.walk(top):
-            if "cove" in os.path.relpath(path, top).split("/"):
-                found.add(path)
-    return {path for path in found if os.path.basename(path) != "cove"}
+    found = {path for top in tops for path, _, _ in os.walk(top) if is_our_group(os.path.relpath(path, top))}
+    return {path for path in found if parents or os.path.basename(path) != CGROUP_PARENT}
 
 
 def cgroup_pids(path: str) -> set[int]:
@@ -129,7 +148,13 @@ def namespaces(pids) -> set[str]:
 
 
 def loop_devices() -> set[str]:
-    return set(glob.glob("/sys/block/loop*/loop/backing_file"))
+    """Those of files that are ours, or that cannot be seen from here; a file elsewhere is that of whoever keeps it there."""
+    found = set()
+    for path in glob.iglob("/sys/block/loop*/loop/backing_file"):
+        backing = read_text(path).strip()
+        if backing.startswith(OUR_PLACES) or not os.path.exists(backing):
+            found.add(path)
+    return found
 
 
 def ipc_objects() -> set[str]:
@@ -148,18 +173,12 @@ def private_files(tops: list[Path]) -> set[str]:
     return found
 
 
-def shared_files(users: set[int]) -> set[str]:
-    """Files in the shared directories that belong to a sandbox, to one of `users` or to Cove."""
+def shared_files() -> set[str]:
+    """What lies in the places that every run has to itself, and what a spawner has left beside its slots."""
     found = set()
     for top in SHARED_DIRS:
-        for entry in os.scandir(top) if os.path.isdir(top) else ():
-            try:
-                owner = entry.stat(follow_symlinks=False).st_uid
-            except OSError:
-                continue
-            ours = owner in SANDBOX_UIDS or owner in users or entry.name.startswith("cove-")
-            if ours and not entry.name.startswith(TOOL_FILES):
-                found.add(entry.path)
+        entries = os.scandir(top) if os.path.isdir(top) else ()
+        found.update(entry.path for entry in entries if not entry.name.startswith(TOOL_FILES))
     for path, names, leaves in os.walk(STATE_DIR):
         found.update(os.path.join(path, name) for name in names + leaves if name not in STATE_FILES)
     return found

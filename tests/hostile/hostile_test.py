@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 import checks
+import covetest
 import harness
 import host
 from cases import CASES, Case, limits
-from covetest import SLOWNESS
 from invariants import Baseline, assert_invariants
 
 PEAK_LIMIT_KB = 64 * 1024
@@ -88,7 +88,7 @@ def test_hostile_program(case: Case, bench):
     while not late or (min(late) > 0 and len(late) < TRIES):
         late_ms, run = try_program(case, bench)
         late.append(late_ms)
-    assert min(late) <= SLACK_MS * (SLOWNESS - 1), f"each time ended too late, by {late} ms\n\n{run.describe()}"
+    assert min(late) <= SLACK_MS * (covetest.SLOWNESS - 1), f"each time ended too late, by {late} ms\n\n{run.describe()}"
 
 
 def try_program(case: Case, bench) -> tuple[float, harness.Run]:
@@ -191,8 +191,8 @@ def test_A44_many_short_runs_leave_no_dying_cgroups(bench):
 
     def dying() -> int:
         total = 0
-        for path in ("/sys/fs/cgroup/cgroup.stat", "/sys/fs/cgroup/unified/cgroup.stat"):
-            for line in host.read_text(path).splitlines():
+        for top in covetest.cgroup_mounts():
+            for line in host.read_text(top / covetest.CGROUP_PARENT / "cgroup.stat").splitlines():
                 if line.startswith("nr_dying_descendants "):
                     total += int(line.split()[1])
         return total
@@ -265,16 +265,25 @@ def test_C100_no_error_names_a_place_of_the_host(bench, language):
     check_host(bench, base)
 
 
+@pytest.fixture(scope="session")
+def copied_image(cache):
+    """-> a folder of images with a copy of one, which nobody writes"""
+    images, copied = Path("/var/lib/cove/images"), cache / "images"
+    digest = (images / "tags" / "bash").read_text().strip()
+    (copied / "tags").mkdir(parents=True)
+    shutil.copytree(images / digest, copied / digest, symlinks=True)
+    shutil.copy2(images / "tags" / "bash", copied / "tags" / "bash")
+    return copied
+
+
 @pytest.fixture
-def own_image(bench):
+def own_image(bench, copied_image):
     """-> a data directory with a copy of an image, and the copy's root; made of links to files that nobody writes"""
     if bench.cove.mode.user:
         pytest.skip("the images of an ordinary user are his own")
-    store, images = bench.doors.tmp / "store", Path("/var/lib/cove/images")
-    digest = (images / "tags" / "bash").read_text().strip()
-    (store / "images" / "tags").mkdir(parents=True)
-    shutil.copytree(images / digest, store / "images" / digest, symlinks=True, copy_function=os.link)
-    shutil.copy2(images / "tags" / "bash", store / "images" / "tags" / "bash")
+    store = bench.doors.tmp / "store"
+    digest = (copied_image / "tags" / "bash").read_text().strip()
+    shutil.copytree(copied_image, store / "images", symlinks=True, copy_function=os.link)
     bench.doors.tmp.chmod(0o755)
     yield store, store / "images" / digest / "rootfs"
     shutil.rmtree(store)

@@ -32,11 +32,22 @@ def fingerprint(path: Path) -> tuple:
 
 
 def is_foreign(table, process) -> bool:
-    """Whether a sandbox belongs to a living `cove` that this test did not start."""
-    me = os.getpid()
-    return host.has_ancestor(table, process, lambda p: p.name.startswith("cove")) and not (
-        host.has_ancestor(table, process, lambda p: p.pid == me)
-    )
+    """Whether a process is nobody of ours: orphans of ours come to us, so what is ours is our descendant. All that a
+    look at the table can miss is a parent that ended meanwhile. So it needs a reason to be another's: his cgroup, an
+    end without us, or an ancestor outside of sandboxes that is not one of our own."""
+    line = host.line_of(table, process)
+    if any(p.pid == os.getpid() for p in line):
+        return False
+    ours = {p.pid for p in host.line_of(table, table.get(os.getpid()))} | {1}
+    return (process.is_in_anothers_group or process.is_ending
+            or any(p.namespaces == 1 and p.pid not in ours for p in line[1:]))
+
+
+def is_anothers_user(table, process) -> bool:
+    """Whether a living `cove` that this test did not start has it run as an ordinary user; whatever else runs as the
+    user of this run is held against it, also what a service has started."""
+    line = host.line_of(table, process)
+    return any(p.name.startswith("cove") for p in line) and not any(p.pid == os.getpid() for p in line)
 
 
 def suspects(table, owned: set[int]) -> list[int]:
@@ -62,7 +73,7 @@ class Baseline:
         self.namespaces = host.namespaces(suspects(host.processes(), self.owned))
         self.loops = host.loop_devices()
         self.ipc = host.ipc_objects()
-        self.files = host.private_files(self.private) | host.shared_files(self.users)
+        self.files = host.private_files(self.private) | host.shared_files()
         self.prints = {path: fingerprint(path) for path in self.canaries}
 
 
@@ -91,7 +102,7 @@ def own_leftovers(base: Baseline) -> list[str]:
     mine = {p.pid for p in host.descendants(table, os.getpid())}
     found = []
     for p in table.values():
-        suspect = any(uid in base.users for uid in p.uids) and not is_foreign(table, p)
+        suspect = any(uid in base.users for uid in p.uids) and not is_anothers_user(table, p)
         known = (p.pid, p.start) in base.processes or p.pid in excused
         if (suspect or p.pid in mine) and not known:
             found.append(describe(p))
@@ -99,8 +110,8 @@ def own_leftovers(base: Baseline) -> list[str]:
 
 
 def likely_leftovers(base: Baseline) -> dict[tuple, str]:
-    """What is there now and was not before, but may be another `cove`'s that lives at this moment:
-    only what stays is held against the run."""
+    """What is there now and was not before, but may be the runner's own or another's at this moment: only what stays is
+    held against the run."""
     table = host.processes()
     found: dict[tuple, str] = {}
     for process in table.values():
@@ -108,15 +119,13 @@ def likely_leftovers(base: Baseline) -> dict[tuple, str]:
         if process.is_sandboxed and not known and not is_foreign(table, process):
             found["process", process.pid, process.start] = describe(process)
     for path in host.cgroup_directories() - base.cgroups:
-        inside = [table[pid] for pid in host.cgroup_pids(path) if pid in table]
-        if not (inside and all(is_foreign(table, process) for process in inside)):
-            found["cgroup", path] = f"cgroup '{path}' with {len(inside)} processes"
+        found["cgroup", path] = f"cgroup '{path}' with {len(host.cgroup_pids(path))} processes"
     differences = {
         "mount": host.mounts() - base.mounts,
         "loop device": host.loop_devices() - base.loops,
         "ipc object": host.ipc_objects() - base.ipc,
         "namespace": host.namespaces(suspects(table, base.owned)) - base.namespaces,
-        "file": host.shared_files(base.users) - base.files,
+        "file": host.shared_files() - base.files,
     }
     for kind, items in differences.items():
         found.update({(kind, item): f"{kind} {item}" for item in items})

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+import apart
 import harness
 import host
-from invariants import Baseline, Violation, assert_invariants, check_verdict
+from covetest import CGROUP_PARENT
+from invariants import Baseline, Violation, assert_invariants, check_verdict, is_anothers_user, is_foreign
 
 GRACE = 0.1
 SANDBOX_UID = host.SANDBOX_UIDS[77]
@@ -93,31 +95,34 @@ def test_finds_a_zombie_that_is_not_the_tests_own(base):
         parent.wait()
 
 
-def test_finds_a_cgroup(base):
+@pytest.mark.parametrize("parent", [CGROUP_PARENT, f"{CGROUP_PARENT}-0"], ids=["program", "server"])
+def test_finds_a_cgroup(base, parent):
     tops = sorted(m[1] for m in host.mounts() if m[2] in ("cgroup", "cgroup2"))
     made = []
     try:
         for top in tops:
-            for path in (f"{top}/cove", f"{top}/cove/hostile-self-test"):
+            for path in (f"{top}/{parent}", f"{top}/{parent}/hostile-self-test"):
                 if not os.path.isdir(path):
                     os.mkdir(path)
                     made.append(path)
         if not made:
             pytest.skip("no cgroup file system can be written here")
         for top in tops:
-            assert_found(base, f"cgroup '{top}/cove/hostile-self-test'")
+            assert_found(base, f"cgroup '{top}/{parent}/hostile-self-test'")
     finally:
         for path in reversed(made):
             os.rmdir(path)
     assert_invariants(base)
 
 
-def test_finds_a_process_that_hides_in_a_cgroup(base):
+def joinable() -> str:
+    """A hierarchy of cgroups; a new cpuset has no processors yet, so nothing can join it."""
     tops = sorted(m[1] for m in host.mounts() if m[2] in ("cgroup", "cgroup2"))
-    # A new cpuset has no processors yet, so nothing can join it.
-    top = next(top for top in tops if not os.path.exists(f"{top}/cpuset.cpus"))
-    parent = f"{top}/cove"
-    had_parent = os.path.isdir(parent)
+    return next(top for top in tops if not os.path.exists(f"{top}/cpuset.cpus"))
+
+
+def test_finds_a_process_that_hides_in_a_cgroup(base):
+    parent = f"{joinable()}/{CGROUP_PARENT}"
     os.makedirs(f"{parent}/hostile-self-test")
     child = subprocess.Popen(["sleep", "60"])
     base.owned.add(child.pid)
@@ -129,8 +134,6 @@ def test_finds_a_process_that_hides_in_a_cgroup(base):
         child.kill()
         child.wait()
         os.rmdir(f"{parent}/hostile-self-test")
-        if not had_parent:
-            os.rmdir(parent)
 
 
 def test_finds_a_mount(base, place):
@@ -170,22 +173,15 @@ def test_finds_a_loop_device(base, place):
         subprocess.run(["losetup", "--detach", made.stdout.strip()], check=True)
 
 
-@pytest.mark.parametrize("where", ["private", "shared", "state", "owner"])
-def test_finds_a_file(base, place, where):
-    path = {"private": place / "tmp/left", "shared": Path("/tmp/cove-self-test"),
-            "state": Path(host.STATE_DIR, "self-test"),
-            "owner": Path("/tmp/self-test-owner")}[where]
-    had_parent = path.parent.is_dir()
-    path.parent.mkdir(exist_ok=True)
+@pytest.mark.parametrize("path", ["tmp/left", "/tmp/cove-self-test", "/tmp/self-test", "/var/tmp/self-test",
+                                  "/dev/shm/self-test", "/run/self-test", f"{host.STATE_DIR}/self-test"])
+def test_finds_a_file(base, place, path):
+    path = place / path
     path.write_text("left")
     try:
-        if where == "owner":
-            os.chown(path, SANDBOX_UID, -1)
         assert_found(base, f"file {path}")
     finally:
         path.unlink()
-        if not had_parent:
-            path.parent.rmdir()
 
 
 def test_finds_a_shared_memory_segment(base):
@@ -268,3 +264,126 @@ def test_finds_a_verdict_that_contradicts_itself(document, status):
 ])
 def test_accepts_a_verdict_that_holds_together(document, status):
     assert check_verdict(document, status) == []
+
+
+# --- what others do on the same machine ----------------------------------------------------------
+
+# All at once: files, a mount, an object, and a sandbox below a parent of its own. It ends with its input.
+STRANGER = f"""
+places="/tmp /var/tmp /dev/shm /run {host.STATE_DIR}"
+for place in $places; do mkdir $place/cove-data-$$ && : > $place/cove-file-$$ || exit; done
+mount -t tmpfs none /tmp/cove-data-$$ || exit
+memory=$(ipcmk -M 4096 | grep -o '[0-9]*$')
+setpriv --reuid={SANDBOX_UID} --clear-groups sleep 60 > /dev/null & bare=$!
+setpriv --reuid={SANDBOX_UID} --clear-groups sleep 60 > /dev/null & inside=$!
+mkdir -p $1/cove-test-stranger-$$/77 && echo $inside > $1/cove-test-stranger-$$/77/cgroup.procs || exit
+echo $bare $inside
+read end
+kill -9 $bare $inside
+wait
+rmdir $1/cove-test-stranger-$$/77 $1/cove-test-stranger-$$
+ipcrm -m $memory
+umount /tmp/cove-data-$$
+for place in $places; do rmdir $place/cove-data-$$; rm $place/cove-file-$$; done
+echo over
+"""
+
+
+@pytest.fixture
+def stranger(base, request):
+    """-> begins another program of this machine: no child of ours, with the mounts and objects of the host; answers the
+    numbers of its sandboxes when it has made everything"""
+    spaces = request.config.hostile_apart.outside
+    argv = ["nsenter", f"--mount=/proc/self/fd/{spaces['mnt']}", f"--ipc=/proc/self/fd/{spaces['ipc']}",
+            "bash", "-c", STRANGER, "stranger", joinable()]
+    begun = []
+
+    def begin() -> list[int]:
+        apart.take_orphans(False)
+        try:
+            parent = subprocess.Popen(["bash", "-c", 'exec 3<&0; "$@" <&3 &', "parent", *argv], pass_fds=spaces.values(),
+                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            begun.append(parent)
+            parent.wait()
+        finally:
+            apart.take_orphans()
+        return [int(word) for word in parent.stdout.readline().split()]
+
+    yield begin
+    for parent in begun:
+        parent.stdin.write("end\n")
+        parent.stdin.close()
+        assert parent.stdout.read() == "over\n"
+
+
+def test_holds_nothing_of_a_stranger_against_a_run(base, stranger):
+    sandboxes = stranger()
+    table = host.processes()
+    assert len(sandboxes) == 2 and all(table[pid].is_sandboxed for pid in sandboxes)
+    assert table[sandboxes[1]].is_in_anothers_group
+    assert_invariants(base)
+
+
+def test_finds_our_own_beside_a_stranger(base, stranger):
+    stranger()
+    child = subprocess.Popen(["setpriv", f"--reuid={SANDBOX_UID}", "--clear-groups", "sleep", "60"])
+    left = Path("/tmp/cove-data-ours")
+    left.mkdir()
+    try:
+        with pytest.raises(Violation) as found:
+            assert_invariants(base, grace=GRACE)
+        lines = sorted(line.split()[:2] for line in str(found.value).splitlines())
+        assert lines == [["file", str(left)], ["process", str(child.pid)]], found.value
+    finally:
+        left.rmdir()
+        child.kill()
+        child.wait()
+
+
+def sandboxed(pid: int, **changes) -> host.Process:
+    values = {"pid": pid, "parent": 1, "name": "python3", "state": "S", "uids": (SANDBOX_UID,) * 4,
+              "namespaces": 2, "peak_kb": 0, "cgroup": "1:cpu:/", "start": 0} | changes
+    return host.Process(**values)
+
+
+OTHER_COVE, ORPHAN, SANDBOX, NOBODY = 900_001, 900_002, 900_003, 900_004
+
+
+@pytest.mark.parametrize("foreign, changes", [
+    pytest.param(False, {}, id="an-orphan"),
+    pytest.param(False, {"parent": NOBODY}, id="its-parent-was-not-seen"),
+    pytest.param(False, {"cgroup": f"1:cpu:/{CGROUP_PARENT}/5"}, id="in-our-group"),
+    pytest.param(True, {"cgroup": "1:cpu:/cove/5"}, id="in-a-persons-group"),
+    pytest.param(True, {"cgroup": "0::/cove-test-1-2/5/6"}, id="in-the-group-of-a-test"),
+    pytest.param(False, {"cgroup": "1:cpu:/cove/5", "parent": os.getpid()}, id="ours-in-anothers-group"),
+    pytest.param(True, {"is_ending": True}, id="an-orphan-that-ends"),  # those of ours come to us
+    pytest.param(False, {"is_ending": True, "parent": os.getpid()}, id="ours-that-ends"),
+    pytest.param(True, {"parent": OTHER_COVE}, id="of-anothers-program"),
+    pytest.param(False, {"parent": ORPHAN}, id="of-an-orphan"),
+])
+def test_knows_whose_sandbox_it_is(foreign, changes):
+    table = host.processes()
+    for one in (sandboxed(OTHER_COVE, name="cove-spawner", uids=(0,) * 4, namespaces=1), sandboxed(ORPHAN),
+                sandboxed(SANDBOX, **changes)):
+        table[one.pid] = one
+    assert is_foreign(table, table[SANDBOX]) == foreign
+
+
+@pytest.mark.parametrize("name, anothers", [("cron", False), ("cove", True)])
+def test_holds_what_a_service_runs_as_its_user_against_a_run(name, anothers):
+    table = host.processes()
+    table[OTHER_COVE] = sandboxed(OTHER_COVE, name=name, uids=(990,) * 4, namespaces=1)
+    table[SANDBOX] = sandboxed(SANDBOX, parent=OTHER_COVE, uids=(990,) * 4, namespaces=1)
+    assert is_anothers_user(table, table[SANDBOX]) == anothers
+
+
+def test_each_run_has_a_user_of_its_own(monkeypatch, tmp_path):
+    """The second one takes the next, and the first again when it is over."""
+    made = []
+    monkeypatch.setattr(apart.covetest, "make_user", lambda name, subids: made.append(name))
+    monkeypatch.setattr(apart.covetest, "LOCKS", tmp_path)
+    first, second = apart.take_user(apart.DEFAULT_USER), apart.take_user(apart.DEFAULT_USER)
+    assert (first[0], second[0]) == ("cove-hostile", "cove-hostile-2")
+    first[1].close()
+    assert apart.take_user(apart.DEFAULT_USER)[0] == "cove-hostile"
+    assert made == ["cove-hostile", "cove-hostile-2", "cove-hostile"]
