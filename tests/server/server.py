@@ -65,8 +65,9 @@ def is_public(path):
 
 @functools.cache
 def port_locks():
-    """A file of which every process of tests locks a byte for each port that it has taken, until it ends."""
-    return open(pathlib.Path(tempfile.gettempdir(), f"cove-test-ports-{os.geteuid()}"), "wb")
+    """A file of which every process of tests locks a byte for each port that it has taken, until it ends. All of them have
+    the same one, wherever their temporary files are."""
+    return open(f"/tmp/cove-test-ports-{os.geteuid()}", "wb")
 
 
 taken_ports = set()  # by this process, whose own locks do not keep it out
