@@ -278,16 +278,25 @@ def inside(place, name):
     return [pid for pid in pids() if is_in_group(pid, place.group) and name_of(pid) == name]
 
 
+def ancestors_of(pid):
+    """From its parent on, to the first process that it can see."""
+    while (pid := int(status_of(pid).get("PPid", "0"))) > 0:
+        yield pid
+
+
 def sandboxed(parent=CGROUP_PARENT):
     """Processes of our sandboxes: by cgroup, or with a sandbox's uid and in nobody else's. One that is just ending is in no
-    group any more: it is somebody else's below a program of Cove, outside of sandboxes, that this process has not started."""
+    group any more: it is somebody else's below a process outside of sandboxes that is none of ours, be it a program of Cove
+    or who takes its orphans. Those of ours come to this process or to an ancestor of it."""
+    ours = {os.getpid(), 1, *ancestors_of(os.getpid())}
+
     def is_anothers(pid):
-        has_cove = False
-        while (pid := int(status_of(pid).get("PPid", "0"))) > 1:
-            if pid == os.getpid():
-                return False
-            has_cove = has_cove or (name_of(pid).startswith("cove") and len(status_of(pid).get("NSpid", "").split()) == 1)
-        return has_cove
+        has_stranger = False
+        for one in ancestors_of(pid):
+            if one in ours:
+                return has_stranger and one != os.getpid()
+            has_stranger = has_stranger or len(status_of(one).get("NSpid", "").split()) == 1
+        return has_stranger
 
     found = []
     for pid in pids():
