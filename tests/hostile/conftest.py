@@ -4,6 +4,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -20,6 +21,8 @@ import covetest  # noqa: E402
 import harness  # noqa: E402
 import host  # noqa: E402
 import server as serving  # noqa: E402
+
+GROUPS_SECONDS = 10  # for what a test has left running to end, when it was ended itself
 
 
 def pytest_addoption(parser):
@@ -94,14 +97,32 @@ def bench(request, mode, cache):
     return _benches[mode]
 
 
+def end_children(cove: harness.Cove) -> None:
+    """Those of a test that was interrupted. Their sandboxes end with them, and so become empty groups."""
+    for pid in list(cove.children):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+
+
+def remove_groups() -> bool:
+    """-> whether none is left"""
+    covetest.reap()
+    for path in sorted(host.cgroup_directories(parents=True), reverse=True):
+        with contextlib.suppress(OSError):  # something is still ending in it
+            os.rmdir(path)
+    return not host.cgroup_directories(parents=True)
+
+
 @pytest.hookimpl(tryfirst=True)  # a report is written by another one, to where its reader looks for it
 def pytest_sessionfinish(session, exitstatus):
+    # After an interruption fixtures end no sooner than here, and what they remove is in our mounts.
+    session.config.pluginmanager.getplugin("runner").pytest_sessionfinish(session)
     for made in _benches.values():
+        end_children(made.cove)
         made.doors.close()
     if hasattr(session.config, "hostile_apart"):
-        for path in sorted(host.cgroup_directories(parents=True), reverse=True):
-            with contextlib.suppress(OSError):  # what is in it was said by a test
-                os.rmdir(path)
+        with contextlib.suppress(AssertionError):  # which a test has said, and here is no place for
+            covetest.wait_for(remove_groups, "the end of groups", GROUPS_SECONDS)
         session.config.hostile_apart.leave()
 
 
