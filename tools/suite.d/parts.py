@@ -63,6 +63,10 @@ ASAN_INTEGRATION = files(
     "integration", "cli", "crash", "doctor", "failclosed", "forkfail", "image", "keeper", "layer", "repl", "restart", "spawner_group",
     "spawner_protocol")
 
+# What --quick leaves out: they take longest, or ask what the tests beside them ask under other circumstances.
+SLOW_SERVER = [*PATIENT, *MEASURED, *files("server", "mcp_hostile", "mcp_stdio", "power_cut", "schemathesis", "secrets", "takeover", "template_api")]
+SLOW_INTEGRATION = files("integration", "failclosed", "forkfail", "keeper", "restart", "spawner_protocol", "uninitialised", "zygote_end")
+
 
 def left_out(paths):
     return [f"--ignore={path}" for path in paths]
@@ -80,6 +84,7 @@ PARTS = [
     # Some tests of the server want it, and are skipped without it; it is built once.
     Part("s3 server", ["tools/get-s3-server"], limit_s=1800, again="tools/get-s3-server"),
     Part("unit release", unit(RELEASE, 1), counts="junit"),
+    Part("tools", [*PYTEST, "tests/tools"], counts="junit"),
     # In an order in which the last ones end together.
     Part("build asan", ["tools/build", "asan"], limit_s=2400, when="full", apart="build", is_behind=True, again="tools/build asan"),
     Part("unit asan", unit(ASAN, 16), counts="junit", build=ASAN, needs="build-asan/build.ninja", limit_s=1200, when="full",
@@ -88,8 +93,8 @@ PARTS = [
     Part("vm", ["tests/vm/run"], counts="line", needs="tests/vm/run", packages="vm", when="full", limit_s=3600, apart="vm",
          is_behind=True),
     Part("integration release", [*REAPED, *PYTEST, "tests/integration"], counts="junit", limit_s=900, apart="integration",
-         left_to_other=ASAN_INTEGRATION),
-    Part("hostile release", [*PYTEST, "tests/hostile"], counts="junit", limit_s=900, apart="hostile"),
+         left_to_other=ASAN_INTEGRATION, slow=SLOW_INTEGRATION),
+    Part("hostile release", [*PYTEST, "tests/hostile"], counts="junit", limit_s=900, when="full", apart="hostile"),
     Part("server release", [*REAPED, *PYTEST, "tests/server", *left_out(OF_OTHERS)], counts="junit", extras="browser", limit_s=1200,
          apart="server release", left_to_other=ASAN_SERVER),
     Part("others release", [*REAPED, *PYTEST, *OF_OTHERS], counts="junit", extras="browser", limit_s=1200, when="full",
@@ -113,7 +118,7 @@ def chosen_parts(choice, build):
     "parts": names of rows, "lint": bool}."""
     name = "asan" if build == ASAN else "release"
     rows = [part for part in PARTS if part.name == f"build {name}"]
-    rows[0].apart, rows[0].is_behind = "", False
+    rows[0].apart, rows[0].is_behind, rows[0].fatal = "", False, True
     if choice["lint"]:
         rows += [part for part in PARTS if part.name == "lint"]
     if choice["unit"] or choice["all_units"]:
@@ -141,7 +146,7 @@ def full_command(part, options):
     if options.long and part.name.startswith("hostile"):
         words.append("--long")
     if not (options.quick or options.long or options.what):
-        words += left_out(part.left_to_other)
+        words += left_out(part.left_to_other)  # of a run that has both builds
     if options.quick:
         words += left_out(part.slow)
     return words
