@@ -267,6 +267,15 @@ def groups_of(pid):
     return {row[1]: row[2] for row in rows}
 
 
+def throttled_us(pid):
+    """How long the group of a process was kept from the processors for having had its share: unlike the time that its work takes, not
+    more where the machine does other work."""
+    files = [top / path.lstrip("/") / "cpu.stat" for top in cgroup_mounts() for path in groups_of(pid).values()]
+    found = [int(value) // {"usec": 1, "time": 1000}[unit]  # its name in version 1 does not say that these are nanoseconds
+             for file in files for unit, value in re.findall(r"^throttled_(usec|time) (\d+)$", read_text(file), re.M)]
+    return max(found)  # where it is in no group of its own, that of the first group of all is 0
+
+
 def is_in_group(pid, parent):
     return any(parent in path.split("/") for path in groups_of(pid).values())
 

@@ -490,15 +490,27 @@ def test_json_of_a_timeout(cove):
     assert run["duration_ms"] >= 3000
 
 
-# With a twentieth of a core it takes three seconds.
-BUSY = "import time\nwhile time.process_time() < 0.15: pass"
+# With a twentieth of a core it takes three seconds. Then it waits, under a name by which it is found.
+BUSY = ("import time\nwhile time.process_time() < 0.15: pass\n"
+        "open('/proc/self/comm', 'w').write('was-busy'); print('done', flush=True); input()")
 
 
 @pytest.mark.skipif(not covetest.IS_ROOT, reason="cgroups need root")
-def test_more_than_its_share_where_the_operator_lets_it(cove):
-    slow = cove.json("--cpus", "0.05", "-c", BUSY)
-    quick = cove.json("--cpus", "0.05", "--cpus-burst", "1", "-c", BUSY)
-    assert slow["duration_ms"] > 2000 > quick["duration_ms"]
+def test_more_than_its_share_where_the_operator_lets_it(cove, is_long):
+    def took(*args):
+        """How long it was kept waiting, and how long it took, in ms."""
+        begin = time.monotonic()
+        process = cove.start("run", "--cpus", "0.05", *args, "-c", BUSY, stdin=subprocess.PIPE)
+        read_until(process, b"done\n")
+        duration = (time.monotonic() - begin) * 1000
+        pid, = [pid for pid in covetest.descendants(process.pid) if covetest.name_of(pid) == "was-busy"]
+        throttled = covetest.throttled_us(pid) / 1000
+        process.communicate(b"\n", timeout=PATIENCE)
+        assert process.returncode == 0
+        return throttled, duration
+    slow, quick = took(), took("--cpus-burst", "1")
+    assert slow[1] > 2000 and slow[0] > 10 * quick[0], (slow, quick)
+    assert not is_long or quick[1] < 2000, quick
 
 
 # More of it than there are processors, until the time that a line says; says how much processor time it got.
