@@ -11,7 +11,7 @@ import signal
 import pytest
 
 import covetest
-from covetest import BUILD, name_of, nothing_is_left, read_text, sandboxed, wait_for
+from covetest import BUILD, name_of, nothing_is_left, own_memory, read_text, sandboxed, wait_for
 from restart_test import Client, Server
 
 pytestmark = pytest.mark.skipif(not covetest.IS_ROOT, reason="uids of their own need root")
@@ -286,22 +286,18 @@ def test_a_flood_comes_whole_and_in_order(host):
     terminal.exit()
 
 
-def kilobytes_of(pid):
-    return int(re.search(r"VmRSS:\s+(\d+)", read_text(f"/proc/{pid}/status"))[1])
-
-
 def test_who_does_not_read_makes_programs_wait(host):
     terminal = host.terminal()
     terminal.wait_prompt()
     host.value("1")
-    before = kilobytes_of(host.pid)
+    before = own_memory(host.pid)
     host.send("hold", number=1, is_held=True)
     terminal.type("while echo 0123456789; do echo > /workspace/running; done\n")
     looks = ["0"]  # at the session's clock, which goes on, until the loop stands still
     while len(looks) < 5 or len(set(looks[-5:])) > 1 or looks[-1] == "0":
         looks.append(host.value("import os\nos.stat('running').st_mtime_ns if os.path.exists('running') else 0"))
     assert not terminal.bytes
-    assert covetest.IS_ASAN or kilobytes_of(host.pid) - before < 2048  # ASan keeps what was freed
+    assert covetest.IS_ASAN or own_memory(host.pid) - before < 2 << 20  # ASan keeps what was freed
     host.send("hold", number=1, is_held=False)
     terminal.wait("0123456789\r\n0123456789")
     terminal.hang_up()

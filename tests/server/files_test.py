@@ -87,7 +87,7 @@ def space(shared_server):
 
 
 def memory(server):
-    return int(covetest.status_of(server.coved)["VmRSS"].split()[0]) * 1024
+    return covetest.own_memory(server.coved)
 
 
 def porters(server):

@@ -27,8 +27,7 @@ def heap(server):
 
 
 def memory(server):
-    """Of the process itself: pages of its program that it happens to have touched are not its growth."""
-    return int(covetest.status_of(server.coved)["RssAnon"].split()[0]) * 1024
+    return covetest.own_memory(server.coved)
 
 
 def fds(pid):

@@ -3,8 +3,6 @@
 import contextlib
 import json
 import os
-import pathlib
-import re
 import select
 import signal
 import socket
@@ -56,8 +54,7 @@ class Server:
         return json.loads(self.get("/stats").body)
 
     def rss(self):
-        text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(re.search(r"VmRSS:\s+(\d+)", text)[1]) * 1024
+        return covetest.own_memory(self.process.pid)
 
     def fds(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))

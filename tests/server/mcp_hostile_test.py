@@ -36,7 +36,7 @@ def server():
 
 
 def resident(server):
-    return int(covetest.status_of(server.coved)["VmRSS"].split()[0]) * 1024
+    return covetest.own_memory(server.coved)
 
 
 def descriptors(server):

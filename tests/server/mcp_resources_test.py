@@ -15,7 +15,7 @@ MEMORY = (16 if not covetest.IS_ASAN else 128) << 20
 
 
 def resident(server):
-    return int(covetest.status_of(server.coved)["VmRSS"].split()[0]) * 1024
+    return covetest.own_memory(server.coved)
 
 
 @pytest.fixture(params=[Modern, Legacy], ids=["modern", "legacy"])
