@@ -143,7 +143,7 @@ def test_a_fork_is_a_whole_session():
                 break  # else it had no turn on a busy machine, before it was killed: another one
         assert child.value("1 + 1") == "2", "SIGINT was enough"
         stubborn = "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [2])\nwhile True: time.sleep(.01)"
-        assert child.ask("execute", code=stubborn, timeout=0.3)["duration_ms"] < 2000, "and where it is not, it is killed"
+        assert child.ask("execute", code=stubborn, timeout=0.3)["duration_ms"] < 10_000, "and where it is not, it is killed"
         assert child.ask("reset")["session"]["state"] == "ready"
         assert child.run("print('threading' in globals())") == "False"
         assert parent.run("print('threading' in globals())") == "True"

@@ -14,8 +14,8 @@ from covetest import PATIENCE, is_alive, kill_quietly, nothing_is_left, wait_for
 from sessions import Session, check_execution
 
 MIB = 1 << 20
-SLACK_MS = 250  # between a time limit and the end of what ran into it
-TRIES = 6  # of what needs the interpreter to have its turn within the 120 ms between an interrupt and a kill
+SLACK_MS, BUSY_SLACK_MS = 250, 2500  # between a time limit and the end of what ran into it; the same beside other work
+TRIES = 20  # of what needs the interpreter to have its turn within the 120 ms between an interrupt and a kill
 HOST_KB_MAX = 64 * 1024  # as for a single run
 # Seen from outside, as the name of a process: where the code is.
 CALL = "open('/proc/self/comm', 'w').write({!r})\n"
@@ -224,14 +224,14 @@ def test_a_deep_tree_is_bounded(session):
     assert session.value("1 + 1") == "2"
 
 
-def test_a_hundred_thousand_files_are_cut_and_quick(open_session):
+def test_a_hundred_thousand_files_are_cut_and_quick(open_session, is_long):
     session = open_session("--inodes", "150000", "--memory", "512M")
     run = session.good("for i in range(100_000): open(f'f{i}', 'w').close()", timeout=60)
     assert run["truncated"]["artifacts"] is True
     assert len(run["artifacts"]) <= 1000
     started = time.monotonic()
     assert session.value("2") == "2"  # the next one looks at them again
-    assert time.monotonic() - started < 3 * covetest.SLOWNESS
+    assert time.monotonic() - started < (3 if is_long else 30) * covetest.SLOWNESS
     assert session.host_kb("VmHWM") < HOST_KB_MAX or covetest.IS_ASAN
 
 
@@ -271,12 +271,17 @@ def run_into_limit(session, code, seconds=0.3):
     return run["duration_ms"] - seconds * 1000
 
 
-def assert_in_time(late_ms):
+@pytest.fixture
+def slack_ms(is_long):
+    return (SLACK_MS if is_long else BUSY_SLACK_MS) * covetest.SLOWNESS
+
+
+def assert_in_time(late_ms, slack_ms):
     """The machine may be busy once, but not each time."""
     late = []
-    while not late or (min(late) > SLACK_MS and len(late) < 3):
+    while not late or (min(late) > slack_ms and len(late) < 3):
         late.append(late_ms())
-    assert min(late) <= SLACK_MS * covetest.SLOWNESS, late
+    assert min(late) <= slack_ms, late
 
 
 def prepare(session, code):
@@ -294,29 +299,29 @@ def revive(session):
 
 
 @pytest.mark.parametrize("code", INTERRUPTED.values(), ids=INTERRUPTED.keys())
-def test_a_time_limit_interrupts_in_time(session, code):
+def test_a_time_limit_interrupts_in_time(session, code, slack_ms):
     """Of a few tries one ends in time and keeps the variables: on a busy machine 120 ms may be too short to listen."""
     tries = []
 
-    def is_good(slack_ms):
+    def is_good():
         return any(late <= slack_ms and (lives or covetest.IS_EMULATED) for late, lives in tries)
 
-    while len(tries) < TRIES and not is_good(SLACK_MS):
+    while len(tries) < TRIES and not is_good():
         prepare(session, code)
         late = run_into_limit(session, code)
         tries.append((late, revive(session)))
         assert not tries[-1][1] or session.value("kept") == "5"
-    assert is_good(SLACK_MS * covetest.SLOWNESS), tries
+    assert is_good(), tries
 
 
 @pytest.mark.parametrize("code", STUBBORN.values(), ids=STUBBORN.keys())
-def test_a_time_limit_ends_what_does_not_listen_in_time(session, code):
+def test_a_time_limit_ends_what_does_not_listen_in_time(session, code, slack_ms):
     def once():
         session.good("open('file', 'w').write('kept')")
         late = run_into_limit(session, code)
         revive(session)
         return late
-    assert_in_time(once)
+    assert_in_time(once, slack_ms)
     assert session.value("open('file').read()") == "'kept'"
 
 
@@ -333,19 +338,19 @@ def end_by_interrupts(session, code, count):
 
 
 @pytest.mark.parametrize("code", INTERRUPTED.values(), ids=INTERRUPTED.keys())
-def test_an_interrupt_ends_it_in_time(session, code):
+def test_an_interrupt_ends_it_in_time(session, code, slack_ms):
     prepare(session, code)
-    assert_in_time(lambda: end_by_interrupts(session, code, 1))
+    assert_in_time(lambda: end_by_interrupts(session, code, 1), slack_ms)
     assert session.value("kept") == "5"
 
 
 @pytest.mark.parametrize("code", STUBBORN.values(), ids=STUBBORN.keys())
-def test_two_interrupts_end_what_does_not_listen_in_time(session, code):
+def test_two_interrupts_end_what_does_not_listen_in_time(session, code, slack_ms):
     def once():
         late = end_by_interrupts(session, code, 2)
         session.reset()
         return late
-    assert_in_time(once)
+    assert_in_time(once, slack_ms)
 
 
 def test_a_kill_loses_variables_and_keeps_files(session):
@@ -435,7 +440,7 @@ BOMBS = {
 @pytest.mark.skipif(not covetest.IS_ROOT, reason="needs a uid for each sandbox")
 @pytest.mark.parametrize("is_saved", [False, True], ids=["unsaved", "saved"])
 @pytest.mark.parametrize("code", BOMBS.values(), ids=BOMBS.keys())
-def test_a_fork_bomb_ends_at_its_time_limit(open_session, code, is_saved):
+def test_a_fork_bomb_ends_at_its_time_limit(open_session, code, is_saved, slack_ms):
     """At the limit of processes, where cove-init has next to no turn of its own."""
     session = open_session("--pids", "64")
     session.good("kept = 1; open('file', 'w').write('kept')")
@@ -451,7 +456,7 @@ def test_a_fork_bomb_ends_at_its_time_limit(open_session, code, is_saved):
             session.ask("reset")
             assert session.value("open('file').read()") == "'kept'"
         return late
-    assert_in_time(once)
+    assert_in_time(once, slack_ms)
     wait_for(lambda: len([pid for pid in covetest.descendants(session.process.pid) if is_alive(pid)]) < 10, "the end of the bomb")
 
 
