@@ -97,6 +97,7 @@ def test_a_client_that_leaves_at_any_moment_leaves_nothing(host):
 
 # --- zygotes that hang --------------------------------------------------------------------------
 
+IN_TIME_S = 60  # what is stopped would never be sealed
 UNLIKE = {"open_files": 99}  # no spare fits: it is the zygote itself that is asked
 
 
@@ -128,8 +129,13 @@ def test_a_zygote_that_is_stopped_while_it_starts_ends_with_its_lifetime(host):
 
 
 def test_a_lifetime_ends_a_zygote_that_is_ready(host):
-    answer = host.begin_zygote(lifetime_ms=4000)
-    assert host.news(SEALED, answer.sandbox).failure is None
+    for lifetime_ms in (4000, 16_000, 64_000):  # where the machine does other work, it takes longer until one is ready
+        answer = host.begin_zygote(lifetime_ms=lifetime_ms)
+        failure = host.news(SEALED, answer.sandbox).failure
+        if failure is None:
+            break
+        assert failure == (UNAVAILABLE, 0, -1, "the zygote was not ready in time")
+    assert failure is None
     assert host.news(EXITED, answer.sandbox).stats["is_over"]
     assert host.ask_warm(answer.sandbox).failure[0] == NOT_FOUND
     host.end()
@@ -139,14 +145,14 @@ def test_a_stopped_zygote_fails_what_waits_for_it_in_time(host):
     zygote = host.zygote()
     session = host.session(zygote)
     stop(host)
+    began = time.monotonic()
     answer = host.ask_warm(zygote, **UNLIKE)
     assert answer.failure is None
     for verb in (FREEZE, THAW):
         assert host.ask(verb, answer.sandbox).failure == (CONFLICT, 0, -1, "the sandbox is not sealed, or over")
-    began = time.monotonic()
     assert host.news(EXITED, zygote).stats["is_over"]
     assert host.news(SEALED, answer.sandbox).failure[0] == ISOLATION
-    assert 9 < time.monotonic() - began < 15 * covetest.SLOWNESS, "ten seconds by default"
+    assert 9 < time.monotonic() - began < IN_TIME_S, "ten seconds by default"
     close_all(answer)
     assert host.ask_warm(zygote).failure[0] == NOT_FOUND
     assert session.run("print(1)") == "1\n", "what it had made lives on"
@@ -245,7 +251,7 @@ def test_a_process_that_is_stopped_while_it_is_sealed_fails_the_create_in_time(h
     began = time.monotonic()
     answer = host.ask_warm(zygote)
     failure = answer.failure or host.news(SEALED, answer.sandbox).failure
-    assert failure and time.monotonic() - began < 15 * covetest.SLOWNESS, failure
+    assert failure and time.monotonic() - began < IN_TIME_S, failure
     close_all(answer)
     host.end()
 
