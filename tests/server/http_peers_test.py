@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The HTTP layer and peers that leave, are slow, are many, or do anything at any time; and the end of the server."""
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -20,6 +21,7 @@ from http_peer import GET, WAYS, Answer, Reader, certificate, leave_rudely, read
 
 
 NOTICED_S = 0.5  # from a peer's leaving to the handler's hearing of it
+NOTICED_ANSWERS = 10  # that others may get meanwhile
 TRIES = 5  # of which one must be as fast: the machine does other work, too
 
 
@@ -54,8 +56,8 @@ def test_a_peer_that_leaves_is_noticed(shared, work, way):
     assert min(times) < NOTICED_S * SLOWNESS, times
 
 
-def test_the_time_until_a_leave_is_noticed(shared):
-    """Milliseconds, in the median: what runs for nobody must stop at once."""
+def test_a_leave_is_noticed_before_others_are_answered(shared):
+    """Nearly, in the median: what runs for nobody must stop at once. That is counted in answers, as time is the machine's, too."""
     delays = []
     for _ in range(9):
         gone = shared.stats()["gone"]
@@ -65,13 +67,12 @@ def test_the_time_until_a_leave_is_noticed(shared):
         with shared.connect() as watch:
             reader = Reader(watch)
             link.close()
-            begin = time.monotonic()
-            while True:
+            for count in itertools.count():
                 watch.sendall(GET % b"/stats")
                 if json.loads(Answer(reader).body)["gone"] == gone + 1:
                     break
-            delays.append(time.monotonic() - begin)
-    assert sorted(delays)[4] < 0.05 * SLOWNESS
+            delays.append(count)
+    assert sorted(delays)[4] < NOTICED_ANSWERS, delays
 
 
 LONGER_MS = (1000, 2000, 4000, 8000, 16000)  # each where the one before was too short
@@ -139,7 +140,7 @@ def test_a_head_has_a_deadline_that_bytes_do_not_move(start):
 
 
 def test_the_second_head_has_a_deadline_too(start):
-    server = start(head_ms=200, idle_ms=60000)
+    server = start(head_ms=1500, idle_ms=60000)  # time enough for the first one
     with server.connect() as link:
         reader = Reader(link)
         link.sendall(GET % b"/hello")
@@ -149,7 +150,7 @@ def test_the_second_head_has_a_deadline_too(start):
 
 
 def test_who_says_nothing_is_closed(start):
-    server = start(head_ms=200, idle_ms=200)
+    server = start(head_ms=1500, idle_ms=200)
     assert server.ask(b"") == b""
     with server.connect() as link:
         reader = Reader(link)
@@ -232,7 +233,7 @@ def test_many_slow_peers_do_not_stop_the_others(start):
     begin = time.monotonic()
     for _ in range(20):
         assert server.get("/hello").status == 200
-    assert time.monotonic() - begin < 2 * SLOWNESS
+    assert time.monotonic() - begin < 20 * SLOWNESS, "a third of the time that the slow ones have"
     for link in links:
         link.close()
 

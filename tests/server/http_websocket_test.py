@@ -107,7 +107,7 @@ def test_websocket_echo_of_who_does_not_read(start):
 
 
 def test_websocket_pings_find_the_dead(start):
-    server = start(ping_ms=400 * SLOWNESS)
+    server = start(ping_ms=1000 * SLOWNESS)
     alive, dead = Socket(server), Socket(server)
     for _ in range(4):
         assert alive.receive() == (PING, b"")
