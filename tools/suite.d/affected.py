@@ -119,6 +119,11 @@ class Build:
         self.folder = ROOT / folder
         self.sources = self.read_deps()  # object: the files of ours that it was made of
         self.inputs = self.read_edges()  # output: what it is made of, as the build file has it
+        self.known = {}  # file: its symbols
+        self.users = {}  # input: what is made of it
+        for output, inputs in self.inputs.items():
+            for one in inputs:
+                self.users.setdefault(one, []).append(output)
 
     def name(self, path):
         """Of a file, from the root of the tree; None for one elsewhere."""
@@ -149,10 +154,7 @@ class Build:
     def outputs_of(self, files):
         """Objects made of one of these files, and what other commands make of one."""
         made = {out for out, sources in self.sources.items() if sources & files}
-        return made | {out for out, inputs in self.inputs.items() if files & {self.name(one) for one in inputs}}
-
-    def users_of(self, output):
-        return [out for out, inputs in self.inputs.items() if output in inputs]
+        return made.union(*(users for one, users in self.users.items() if self.name(one) in files))
 
     def is_program(self, output):
         return (self.folder / output).is_file() and os.access(self.folder / output, os.X_OK)
@@ -162,7 +164,7 @@ class Build:
         found, members, waiting = set(), {}, set(outputs)
         while waiting:
             one = waiting.pop()
-            for user in self.users_of(one):
+            for user in self.users.get(one, ()):
                 if user.endswith(".a"):
                     members.setdefault(user, set()).add(one)
                 elif self.is_program(user):
@@ -172,20 +174,20 @@ class Build:
         return found.union(*(self.linked_with(library, objects) for library, objects in members.items()))
 
     def linked_with(self, library, members):
-        programs = [user for user in self.users_of(library) if self.is_program(user)]
-        wanted = {symbol for one in members for symbol in self.symbols([one])[one]}
+        programs = [user for user in self.users.get(library, ()) if self.is_program(user)]
+        wanted = set().union(*self.symbols(members).values())
         return {program for program, symbols in self.symbols(programs).items() if symbols & wanted}
 
     def symbols(self, files):
         """{file: the symbols that it defines for others}"""
-        found = {name: set() for name in files}
-        if files:
-            lines = subprocess.run(["nm", "-A", "--defined-only", "--extern-only", *files], cwd=self.folder,
+        if unknown := sorted(set(files) - self.known.keys()):
+            self.known |= {name: set() for name in unknown}
+            lines = subprocess.run(["nm", "-A", "--defined-only", "--extern-only", *unknown], cwd=self.folder,
                                    capture_output=True, text=True).stdout.splitlines()
             for line in lines:
                 name, _, rest = line.partition(":")
-                found[name].add(rest.split()[-1])
-        return found
+                self.known[name].add(rest.rpartition(" ")[2])
+        return {name: self.known[name] for name in files}
 
 
 # --- what is imported -----------------------------------------------------------------------------
