@@ -20,6 +20,7 @@ from invariants import Baseline, assert_invariants
 PEAK_LIMIT_KB = 64 * 1024
 BESIDE_SLACK_SECONDS = 1.5
 SLACK_MS = 250  # between a time limit and the end of what ran into it; the limits of cases.py have it within
+BUSY_SLACK_MS = 2250  # what is added on a machine that does other work; --long judges the promise itself
 TRIES = 3
 
 
@@ -46,14 +47,27 @@ def check_host(bench, base: Baseline, run=None, flat=True) -> None:
     assert_invariants(base, run, secrets, bench.doors.take_hits(), peak)
 
 
-def job_beside(bench, running) -> None:
-    """A second sandbox does a fixed job while the first one misbehaves."""
+def job_beside(bench, running) -> float:
+    """A second sandbox does a fixed job while the first one misbehaves; -> seconds."""
     running.wait_inside()
     allowed = 2 * bench.usual() + BESIDE_SLACK_SECONDS
     took = bench.job()
     if took > allowed and running.process.poll() is None:
         took = min(took, bench.job())  # the machine is shared: once more before complaining
-    assert took <= allowed, f"a neighbour took {took:.2f} s, usually {bench.usual():.2f} s"
+    return took
+
+
+def check_neighbour(bench, took: float) -> None:
+    """What the job takes alone is measured again before anybody complains: other work may have come meanwhile."""
+    usual = bench.usual()
+    if took > 2 * usual + BESIDE_SLACK_SECONDS:
+        usual = max(usual, bench.job())
+    assert took <= 2 * usual + BESIDE_SLACK_SECONDS, f"a neighbour took {took:.2f} s, usually {usual:.2f} s"
+
+
+def slack_ms(bench) -> float:
+    """What an end may be later than cases.py says."""
+    return SLACK_MS * (covetest.SLOWNESS - 1) + (0 if bench.long else BUSY_SLACK_MS)
 
 
 def skip_reason(case: Case, bench) -> str:
@@ -85,10 +99,10 @@ def test_hostile_program(case: Case, bench):
     if reason:
         pytest.skip(reason)
     late: list[float] = []
-    while not late or (min(late) > 0 and len(late) < TRIES):
+    while not late or (min(late) > slack_ms(bench) and len(late) < TRIES):
         late_ms, run = try_program(case, bench)
         late.append(late_ms)
-    assert min(late) <= SLACK_MS * (covetest.SLOWNESS - 1), f"each time ended too late, by {late} ms\n\n{run.describe()}"
+    assert min(late) <= slack_ms(bench), f"each time ended too late, by {late} ms\n\n{run.describe()}"
 
 
 def try_program(case: Case, bench) -> tuple[float, harness.Run]:
@@ -101,12 +115,7 @@ def try_program(case: Case, bench) -> tuple[float, harness.Run]:
     base = take_baseline(bench)
     argv = bench.cove.command(case.program, case.args, options)
     running = bench.cove.start(argv, case.stdin)
-    problem = []
-    try:
-        if has_neighbour:
-            job_beside(bench, running)
-    except AssertionError as error:
-        problem.append(str(error))
+    beside_s = job_beside(bench, running) if has_neighbour else 0.0
     run = running.finish(case.seconds + harness.SLACK_SECONDS)
     late_ms = 0.0
     try:
@@ -117,7 +126,7 @@ def try_program(case: Case, bench) -> tuple[float, harness.Run]:
                 case.check(run)
         except checks.Late as late:
             late_ms = late.late_ms
-        assert not problem, problem[0]
+        check_neighbour(bench, beside_s)
     except AssertionError as error:
         raise AssertionError(f"{error}\n\n{run.describe()}") from None
     return late_ms, run

@@ -25,7 +25,7 @@ class Part:
     needs: str = ""  # a file without which there is nothing to run
     packages: str = ""  # groups of tools/install-deps without which the part is skipped
     extras: str = ""  # groups without which some of its tests are skipped
-    when: str = "always"  # always | full (not with --quick) | long (only with --long) | chosen (only by its name)
+    when: str = "always"  # always | full (not with --quick) | long (only with --long) | split (neither of them: another row has it then)
     limit_s: int = 600
     fatal: bool = False  # nothing after it makes sense when it fails
     is_light: bool = False  # mostly waits: it takes no place of those that work
@@ -49,9 +49,12 @@ def files(folder, *names):
 NOT_OURS = files("integration", "kernel_bash", "kernel_node", "kernel_python", "kernel_python_code")
 OF_OTHERS = files("server", "bundle", "egress_programs", "examples", "mcp_clients", "openapi", "packages")
 # The kernel does here what is tried, and there is next to nothing of ours that a sanitizer could watch.
-SEAL = files("integration", "inside", "uninitialised", "zygote_apart", "zygote_group", "zygote_seal")
+SEAL = files("integration", "inside", "uninitialised", "zygote_apart", "zygote_end", "zygote_group", "zygote_seal")
 # They measure, or count on as many rounds as a minute has.
 MEASURED = files("server", "crashloop", "crowd", "mcp_load", "out_of_memory")
+
+# What attacks from inside of a session, and by what it leaves in its files: as root under sanitizers, rootless on the build of users.
+INSIDE = files("hostile", "files", "session")
 
 # These wait for clocks most of the time (dead buckets, silent streams, locks that are given up), so they run beside all others.
 PATIENT = files("server", "artifact_s3", "client_exec", "executors", "heartbeat", "mcp_tasks", "s3", "store_trouble", "upload", "workspace")
@@ -60,8 +63,8 @@ ASAN_SERVER = [*PATIENT, *files(
     "freeze", "http_peers", "http_tls", "inside_api", "keys", "mcp_arguments", "mcp_http", "mcp_results", "mcp_stdio", "mcp_tools",
     "power_cut", "rotation", "schemathesis", "secrets", "template_api")]
 ASAN_INTEGRATION = files(
-    "integration", "cli", "crash", "doctor", "failclosed", "forkfail", "image", "keeper", "layer", "repl", "restart", "spawner_group",
-    "spawner_protocol")
+    "integration", "cli", "crash", "doctor", "failclosed", "forkfail", "image", "keeper", "layer", "repl", "restart", "run",
+    "spawner_group", "spawner_protocol")
 
 # What --quick leaves out: they take longest, or ask what the tests beside them ask under other circumstances.
 SLOW_SERVER = [*PATIENT, *MEASURED, *files("server", "mcp_hostile", "mcp_stdio", "power_cut", "schemathesis", "secrets", "takeover", "template_api")]
@@ -85,8 +88,8 @@ PARTS = [
     Part("s3 server", ["tools/get-s3-server"], limit_s=1800, again="tools/get-s3-server"),
     Part("unit release", unit(RELEASE, 1), counts="junit"),
     Part("tools", [*PYTEST, "tests/tools"], counts="junit"),
-    # In an order in which the last ones end together.
-    Part("build asan", ["tools/build", "asan"], limit_s=2400, when="full", apart="build", is_behind=True, again="tools/build asan"),
+    # In an order in which the last ones end together; what waits for the second build needs it early.
+    Part("build asan", ["tools/build", "asan"], limit_s=2400, when="full", apart="build", again="tools/build asan"),
     Part("unit asan", unit(ASAN, 16), counts="junit", build=ASAN, needs="build-asan/build.ninja", limit_s=1200, when="full",
          apart="unit", after="build asan", is_behind=True),
     # It has a clock of its own, which stands still when others have the processor.
@@ -94,11 +97,12 @@ PARTS = [
          is_behind=True),
     Part("integration release", [*REAPED, *PYTEST, "tests/integration"], counts="junit", limit_s=900, apart="integration",
          left_to_other=ASAN_INTEGRATION, slow=SLOW_INTEGRATION),
-    Part("hostile release", [*PYTEST, "tests/hostile"], counts="junit", limit_s=900, when="full", apart="hostile"),
+    Part("hostile release", [*PYTEST, "tests/hostile"], counts="junit", limit_s=900, when="full", apart="hostile",
+         left_to_other=INSIDE),
     Part("server release", [*REAPED, *PYTEST, "tests/server", *left_out(OF_OTHERS)], counts="junit", extras="browser", limit_s=1200,
          apart="server release", left_to_other=ASAN_SERVER),
     Part("others release", [*REAPED, *PYTEST, *OF_OTHERS], counts="junit", extras="browser", limit_s=1200, when="full",
-         apart="patient", is_light=True),
+         apart="others", is_light=True),
     Part("patient asan", [*REAPED, *PYTEST, *PATIENT], counts="junit", build=ASAN, when="full", limit_s=900, apart="patient",
          after="build asan", is_light=True),
     Part("integration asan", [*REAPED, *PYTEST, "tests/integration", *left_out(NOT_OURS)], counts="junit", build=ASAN, when="full",
@@ -107,6 +111,7 @@ PARTS = [
          limit_s=1200, apart="server asan", after="build asan", left_to_other=MEASURED),
     Part("others asan", [*REAPED, *PYTEST, *OF_OTHERS], counts="junit", build=ASAN, when="long", limit_s=1200, apart="server asan",
          after="build asan"),
+    Part("hostile user", [*PYTEST, *INSIDE, "--modes", "rootless"], counts="junit", limit_s=900, when="split", apart="hostile"),
     Part("hostile asan", [*PYTEST, "tests/hostile", "--modes", "root"], counts="junit", build=ASAN, when="full", limit_s=900,
          apart="hostile", after="build asan", left_to_other=files("hostile", "hostile")),
     Part("conformance", ["tools/conformance"], needs="build/tests/mcp_fixture", apart="conformance", again="tools/conformance"),
@@ -118,7 +123,7 @@ def chosen_parts(choice, build):
     "parts": names of rows, "lint": bool}."""
     name = "asan" if build == ASAN else "release"
     rows = [part for part in PARTS if part.name == f"build {name}"]
-    rows[0].apart, rows[0].is_behind, rows[0].fatal = "", False, True
+    rows[0].apart, rows[0].fatal = "", True
     if choice["lint"]:
         rows += [part for part in PARTS if part.name == "lint"]
     if choice["unit"] or choice["all_units"]:
@@ -135,7 +140,7 @@ def chosen_parts(choice, build):
 def is_wanted(part, options):
     if part.when == "long" and not options.long:
         return False
-    if part.when == "full" and options.quick:
+    if part.when in ("full", "split") and options.quick or part.when == "split" and options.long:
         return False
     return not options.what or any(word in part.name for word in options.what)
 

@@ -14,8 +14,8 @@ import reports
 
 LONG_TIMES = 4  # as long as usual may take what --long adds to
 BUSY_TIMES = 8  # as long may take anything, at most, on a machine that is busy with other work
-BEHIND = ["nice", "-n", "19"]
-WORKERS = 2  # parts that run side by side: with three on two cores, what must end within 250 ms is judged by luck
+BEHIND = ["nice", "-n", "10"]
+WORKERS = 3  # parts that run side by side: each waits for something a third of its time
 LAST_WORDS_S = 30  # for a part that is over its time limit, to say what it has found
 TAIL_LINES = 80
 
@@ -181,10 +181,10 @@ class Suite:
     def run_together(self, together, is_alone):
         """-> whether what comes after them makes sense"""
         busy = set()
-        light = [part for part in together if part.is_light]
+        light = [[part] for part in together if part.is_light]
         behind = [part for part in together if part.is_behind]
         heavy = [part for part in together if not part.is_light and not part.is_behind]
-        places = [heavy] * (1 if is_alone else WORKERS) + [lane for lane in (light, behind) if lane]
+        places = [heavy] * (1 if is_alone else WORKERS) + light + ([behind] if behind else [])
         with concurrent.futures.ThreadPoolExecutor(len(places)) as pool:
             ends = [pool.submit(self.work, waiting, busy) for waiting in places]
             try:
