@@ -320,17 +320,14 @@ class Running:
     def _sample(self) -> None:
         """Keeps the largest resident size of each program that runs outside the sandbox."""
         while not self._stop.wait(0.05):
-            table = host.processes()
-            mine = host.descendants(table, self.process.pid)
-            for process in [table.get(self.process.pid), *mine]:
-                if process and process.namespaces == 1 and process.name.startswith("cove"):
+            for process in host.outside_of(self.process.pid)[0]:
+                if process.name.startswith("cove"):
                     peak = max(self.peaks.get(process.name, 0), process.peak_kb)
                     self.peaks[process.name] = peak
 
     def is_inside(self) -> bool:
         """Whether something of this run lives in a pid namespace of its own."""
-        table = host.processes()
-        return any(p.namespaces > 1 for p in host.descendants(table, self.process.pid))
+        return bool(host.outside_of(self.process.pid)[1])
 
     def wait_inside(self, limit=20.0) -> None:
         end = time.monotonic() + limit

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from covetest import CGROUP_PARENT, SANDBOX_UIDS
+from covetest import CGROUP_PARENT, SANDBOX_UIDS, children_of
 
 STATE_DIR = "/run/cove"
 STATE_FILES = {"slots"}  # stay between runs
@@ -84,6 +84,22 @@ def read_process(pid: int) -> Process | None:
 def processes() -> dict[int, Process]:
     found = (read_process(int(pid)) for pid in os.listdir("/proc") if pid.isdigit())
     return {process.pid: process for process in found if process}
+
+
+def outside_of(root: int) -> tuple[list[Process], list[Process]]:
+    """A process and what it has started: those in the host's pid namespace, and the first ones in another. Next to nothing to
+    look at, where processes() reads all that a fork bomb has made, and those of everybody else."""
+    found: list[Process] = []
+    inside: list[Process] = []
+    queue = [root]
+    while queue:
+        process = read_process(queue.pop())
+        if process and process.namespaces == 1:
+            found.append(process)
+            queue += children_of(process.pid)
+        elif process:
+            inside.append(process)
+    return found, inside
 
 
 def descendants(table: dict[int, Process], root: int) -> list[Process]:

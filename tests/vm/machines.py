@@ -189,7 +189,7 @@ def memory_bomb(who, *options, **more):
 
 
 def fork_bomb(who):
-    return Run(who, "fork bomb is stopped", FORK_BOMB, options=("--pids", "32"), timeout_s=6,
+    return Run(who, "fork bomb is stopped", FORK_BOMB, options=("--pids", "32"), timeout_s=2,
                kinds=("pids", "timeout"))
 
 
@@ -199,7 +199,7 @@ def too_many_processes(who):
 
 
 def endless_loop(who, *options):
-    return Run(who, "endless loop is stopped as timeout", "while True: pass", options=options, timeout_s=2,
+    return Run(who, "endless loop is stopped as timeout", "while True: pass", options=options, timeout_s=1,
                kinds=("timeout",))
 
 
