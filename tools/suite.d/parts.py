@@ -110,7 +110,7 @@ PARTS = [
     Part("others asan", [*REAPED, *PYTEST, *OF_OTHERS], counts="junit", build=ASAN, when="long", limit_s=1200, apart="server asan",
          after="build asan"),
     Part("server release", [*REAPED, *PYTEST, "tests/server", *left_out(OF_OTHERS)], counts="junit", extras="browser", limit_s=1200,
-         apart="server release", left_to_other=ASAN_SERVER),
+         apart="server release", left_to_other=ASAN_SERVER, slow=SLOW_SERVER),
     Part("hostile user", [*PYTEST, *INSIDE, "--modes", "rootless"], counts="junit", limit_s=900, when="split", apart="hostile"),
     Part("hostile asan", [*PYTEST, "tests/hostile", "--modes", "root"], counts="junit", build=ASAN, when="full", limit_s=900,
          apart="hostile", after="build asan", left_to_other=files("hostile", "hostile")),
