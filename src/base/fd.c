@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,44 +125,108 @@ int fd_send(int sock, const void *data, size_t len, const int *fds, size_t count
     return n < 0 ? -1 : 0;
 }
 
-static size_t collect_fds(struct msghdr *msg, int fds[FD_PASS_MAX])
+void fd_collect(struct msghdr *msg, struct fd_bag *bag)
 {
-    size_t count = 0;
     for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
         if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
             continue;
         size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < n && count < FD_PASS_MAX; i++)
-            memcpy(&fds[count++], CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+        for (size_t i = 0; i < n && bag->count < FD_BAG_MAX; i++)
+            memcpy(&bag->fds[bag->count++], CMSG_DATA(c) + i * sizeof(int), sizeof(int));
     }
-    return count;
 }
 
-ssize_t fd_recv(int sock, void *data, size_t size, int fds[FD_PASS_MAX], size_t *count)
+ssize_t fd_recv_bag(int sock, void *data, size_t size, struct fd_bag *bag)
 {
-    union control control;
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int) * FD_BAG_MAX)];
+    } control;
     struct iovec iov = {data, size};
     struct msghdr msg = {.msg_iov = &iov,
                          .msg_iovlen = 1,
                          .msg_control = control.bytes,
                          .msg_controllen = sizeof(control.bytes)};
     ssize_t n;
-    *count = 0;
+    bag->count = 0;
     do
         n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
     while (n < 0 && errno == EINTR);
     if (n < 0)
         return -1;
 
-    *count = collect_fds(&msg, fds);
+    fd_collect(&msg, bag);
     if (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
-        bool is_full = !(msg.msg_flags & MSG_TRUNC) && *count < FD_PASS_MAX;
-        while (*count > 0)
-            close(fds[--*count]);
-        errno = is_full ? EMFILE : EMSGSIZE;
+        errno = msg.msg_flags & MSG_TRUNC ? EMSGSIZE : EMFILE; /* there is room for all of them */
         return -1;
     }
     return n;
+}
+
+ssize_t fd_recv(int sock, void *data, size_t size, int fds[FD_PASS_MAX], size_t *count)
+{
+    struct fd_bag bag;
+    ssize_t n = fd_recv_bag(sock, data, size, &bag);
+    if (n >= 0 && bag.count > FD_PASS_MAX) {
+        errno = EMSGSIZE;
+        n = -1;
+    }
+    int saved = errno;
+    while (n < 0 && bag.count > 0)
+        close(bag.fds[--bag.count]);
+    errno = saved;
+    *count = bag.count;
+    memcpy(fds, bag.fds, bag.count * sizeof(bag.fds[0]));
+    return n;
+}
+
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83 /* headers of Debian 12 do not have it */
+#endif
+
+int fd_make_channel(int *ours, int *theirs, struct error *err)
+{
+    int pair[2], off = 0, on = 1;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return error_sys(err, "make a channel");
+    if (setsockopt(pair[0], SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off)) < 0)
+        setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)); /* for has_ended_empty() */
+    *ours = pair[0];
+    *theirs = pair[1];
+    return 0;
+}
+
+/* -1: it has no such option. */
+static int socket_option(int fd, int name)
+{
+    int value;
+    socklen_t size = sizeof(value);
+    return getsockopt(fd, SOL_SOCKET, name, &value, &size) < 0 ? -1 : value;
+}
+
+/* Nobody can send any more, and nothing is left. A datagram may have no bytes, like the end; it is
+ * told by its sender's ids, which come with each one. */
+static bool has_ended_empty(int fd)
+{
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(struct ucred))];
+    } control;
+    char byte;
+    struct iovec iov = {&byte, 1};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control.bytes,
+                         .msg_controllen = sizeof(control.bytes)};
+    struct pollfd end = {.fd = fd};
+    return socket_option(fd, SO_PASSCRED) == 1 && poll(&end, 1, 0) == 1 && end.revents & POLLHUP &&
+           recvmsg(fd, &msg, MSG_PEEK | MSG_DONTWAIT) == 0 && msg.msg_controllen == 0;
+}
+
+bool fd_may_hold_others(int fd)
+{
+    return socket_option(fd, SO_DOMAIN) == AF_UNIX && socket_option(fd, SO_PASSRIGHTS) != 0 &&
+           !has_ended_empty(fd);
 }
 
 int fd_set_nonblock(int fd)

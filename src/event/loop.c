@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "event/closer.h"
 #include "event/loop_inside.h"
 
 #define ATTENTION_NS  500000
@@ -62,6 +63,7 @@ int loop_open(struct loop **out, struct error *err)
     uv_idle_init(&loop->uv, &loop->attention);
     uv_unref((uv_handle_t *)&loop->attention); /* nobody waits for its end */
     loop->attention.data = loop;
+    loop->closer = closer_new();
     *out = loop;
     return 0;
 }
@@ -76,6 +78,7 @@ void loop_free(struct loop *loop)
     uv_run(&loop->uv, UV_RUN_NOWAIT); /* lets closing handles close... */
     uv_run(&loop->uv, UV_RUN_NOWAIT); /* ...also when a stop was pending, which eats one run */
     BUG_ON(uv_loop_close(&loop->uv) != 0);
+    closer_free(loop->closer);
     free(loop);
 }
 
@@ -274,4 +277,9 @@ void loop_work(struct loop *loop, loop_work_fn run, loop_work_fn done, void *ctx
     *work = (struct work){.loop = loop, .run = run, .done = done, .ctx = ctx};
     loop->working++;
     BUG_ON(uv_queue_work(&loop->uv, &work->uv, run_work, end_work) != 0);
+}
+
+void loop_close_fd(struct loop *loop, int fd)
+{
+    closer_add(loop->closer, fd);
 }

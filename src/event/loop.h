@@ -65,6 +65,9 @@ MUST_CHECK int loop_signal_new(struct loop_signal **out, struct loop *loop, int 
                                loop_signal_fn fn, void *ctx, struct error *err);
 void loop_signal_free(struct loop_signal *handle);
 
+/* Takes `fd`, whose close may wait, and has another thread do it. */
+void loop_close_fd(struct loop *loop, int fd);
+
 /* What blocks is done by a few threads that all loops share: `run` on one of them, with `ctx` its
  * own for that time, then `done` on the loop's. It cannot be called off. The threads begin with the
  * first work: restrictions that hold for one thread only are to be in place before. */

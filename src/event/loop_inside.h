@@ -14,4 +14,5 @@ struct loop {
     bool is_quick;       /* the one before came at once */
     int64_t unyielding_until_ns;
     size_t working; /* works that are not told as done yet */
+    struct closer *closer;
 };

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <ftw.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "base/scoped.h"
 
 #define FILE_MAX_BYTES (1 * MIB)
+#define PATIENCE_MS    10000
 
 void check_one(struct check *check, const char *name, void (*test)(void **state))
 {
@@ -116,4 +118,14 @@ unsigned check_count_fds(void)
     for (int fd = 0; fd < 256; fd++)
         count += fcntl(fd, F_GETFD) >= 0;
     return count;
+}
+
+void check_fds_at(unsigned expected, const char *file, int line)
+{
+    unsigned count = check_count_fds();
+    for (int waited_ms = 0; count != expected && waited_ms < PATIENCE_MS; waited_ms++) {
+        poll(NULL, 0, 1);
+        count = check_count_fds();
+    }
+    _assert_int_equal(count, expected, file, line);
 }

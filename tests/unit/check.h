@@ -43,3 +43,7 @@ void check_put_file(const char *dir, const char *name, const char *content);
 char *check_read_file(const char *path); /* owned text */
 
 unsigned check_count_fds(void); /* that are open, of the first 256 */
+
+/* That so many are open; what other threads close may take them a while. */
+#define check_fds(expected) check_fds_at(expected, __FILE__, __LINE__)
+void check_fds_at(unsigned expected, const char *file, int line);

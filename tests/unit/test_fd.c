@@ -161,6 +161,66 @@ static void test_pass_full(void **state)
 }
 
 /* A FIFO that nobody writes to would hold up whoever opens it. */
+static void send_nothing_with(int sock, int fd)
+{
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(fd))];
+    } control = {.header = {.cmsg_level = SOL_SOCKET,
+                            .cmsg_type = SCM_RIGHTS,
+                            .cmsg_len = CMSG_LEN(sizeof(fd))}};
+    const struct msghdr msg = {.msg_control = &control, .msg_controllen = sizeof(control.bytes)};
+    memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
+    assert_int_equal(sendmsg(sock, &msg, 0), 0);
+}
+
+static const struct queue_case {
+    const char *name;
+    bool has_ids; /* as sockets of ours have before Linux 6.16 */
+    bool is_over;
+    size_t empty, with_fd; /* datagrams without a byte */
+    bool may_hold;
+} queues[] = {
+    {"somebody may send one", true, false, 0, 0, true},
+    {"nobody can any more", true, true, 0, 0, false},
+    {"whether there is one is not seen", false, true, 0, 0, true},
+    {"one is there", true, true, 0, 1, true},
+    {"one is behind a datagram of no bytes", true, true, 1, 1, true},
+    {"a datagram of no bytes is no end", true, true, 1, 0, true},
+};
+
+static void test_queue(void **state)
+{
+    const struct queue_case *queue = *state;
+    int pair[2], on = queue->has_ids;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    assert_int_equal(setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)), 0);
+    for (size_t i = 0; i < queue->empty; i++)
+        assert_int_equal(send(pair[1], "", 0, 0), 0);
+    for (size_t i = 0; i < queue->with_fd; i++)
+        send_nothing_with(pair[1], 0);
+    if (queue->is_over)
+        close(pair[1]);
+    assert_int_equal(fd_may_hold_others(pair[0]), queue->may_hold);
+    assert_int_equal(fd_may_hold_others(pair[0]), queue->may_hold); /* a look changes nothing */
+    close(pair[0]);
+    if (!queue->is_over)
+        close(pair[1]);
+}
+
+static void test_no_queue(void **state)
+{
+    (void)state;
+    int ends[2], sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    assert_false(fd_may_hold_others(ends[0]));
+    assert_false(fd_may_hold_others(sock));
+    assert_false(fd_may_hold_others(-1));
+    close(sock);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 static void test_open_regular(void **state)
 {
     (void)state;
@@ -191,5 +251,7 @@ int main(void)
     check_one(&check, "fds cross a socket and are closed on exec", test_pass);
     check_one(&check, "a cut message is refused and leaves no fd behind", test_pass_cut);
     check_one(&check, "fds that there is no room for are told apart", test_pass_full);
+    check_rows(&check, queues, test_queue);
+    check_one(&check, "what is no unix socket holds nobody's", test_no_queue);
     return check_run(&check, "fd");
 }
