@@ -16,6 +16,7 @@
 #include "base/memory.h"
 #include "codec/json.h"
 #include "core/session_inside.h"
+#include "runtime/sandbox_socket.h"
 
 #define ROLLBACK_MS    30000
 #define REPLY_MAX      4096
@@ -47,8 +48,7 @@ static void keep_copies(struct session *s)
 static void let_go(struct checkpoint *c)
 {
     loop_watch_free(take_ptr(&c->watch));
-    scoped_close_fd(&c->fd);
-    c->fd = -1;
+    sandbox_socket_close(c->session->loop, &c->fd);
 }
 
 static void tell_copy(struct checkpoint *c, char order)
@@ -259,13 +259,11 @@ static void on_copy(void *ctx, unsigned events)
     struct session *s = c->session;
     struct kernel_copy_answer answer;
     struct error err;
-    int fds[FD_PASS_MAX];
-    size_t count;
-    ssize_t n = fd_recv(c->fd, &answer, sizeof(answer), fds, &count);
+    ssize_t n = sandbox_socket_recv(s->loop, c->fd, &answer, sizeof(answer));
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    while (count > 0)
-        close(fds[--count]); /* a copy has none to give */
+    if (sandbox_socket_is_violated(n))
+        session_expel(s);
     bool is_awaited = s->work.target == c && s->work.step == CHECKPOINT_BEAR;
     if (n == sizeof(answer) && answer.pid == 0 && c->owes_spare) {
         on_spare(c, answer.spare);

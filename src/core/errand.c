@@ -19,6 +19,7 @@
 #include "base/memory.h"
 #include "core/session_inside.h"
 #include "runtime/file_stream.h"
+#include "runtime/sandbox_socket.h"
 
 #define FRAME_BYTES   sizeof(struct files_frame)
 #define FRAMES_A_TURN 8     /* others want to be heard, too */
@@ -110,7 +111,7 @@ static void free_errand(struct errand *e)
 {
     loop_timer_free(e->timer);
     loop_watch_free(e->watch);
-    scoped_close_fd(&e->fd); /* which ends the porter */
+    sandbox_socket_close(e->session->loop, &e->fd); /* which ends the porter */
     strbuf_release(&e->waiting);
     free(e->path);
     free(e);
@@ -450,12 +451,12 @@ static bool on_frame(struct errand *e, const struct message *m, size_t len)
 /* False: there is no more for now. */
 static bool receive(struct errand *e)
 {
-    static struct message m;                              /* the loop has one thread */
-    ssize_t n = recv(e->fd, &m, sizeof(m), MSG_DONTWAIT); /* fds that came along are dropped */
-    if (n < 0 && errno == ECONNRESET) /* it left some unread, and its last word is still there */
-        n = recv(e->fd, &m, sizeof(m), MSG_DONTWAIT);
+    static struct message m; /* the loop has one thread */
+    ssize_t n = sandbox_socket_recv(e->session->loop, e->fd, &m, sizeof(m));
     if (is_transient(n))
         return false;
+    if (sandbox_socket_is_violated(n))
+        session_expel(e->session);
     e->moved_ns = clock_now_ns();
     if (n < (ssize_t)FRAME_BYTES)
         fail_broken(e, "the work on the session's files was interrupted");
@@ -538,11 +539,9 @@ static void send_order(struct errand *e, const struct errand_order *order)
 
 static int begin(struct errand *e, const struct errand_order *order, struct error *err)
 {
-    int pair[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-        return error_sys(err, "make the channel of the session's files");
-    e->fd = pair[0];
-    scoped_fd int theirs = pair[1];
+    scoped_fd int theirs = -1;
+    if (sandbox_socket_open(&e->fd, &theirs, err) < 0)
+        return error_wrap(err, "the session's files");
     if (loop_watch_new(&e->watch, e->session->loop, e->fd, LOOP_READ, on_ready, e, err) < 0)
         return -1;
     session_thaw(e->session); /* in front of what wakes it */

@@ -6,6 +6,7 @@
 #include "core/session_inside.h"
 
 #include "base/memory.h"
+#include "runtime/sandbox_socket.h"
 
 static void destroy_one(struct session *s, uint64_t *sandbox)
 {
@@ -15,17 +16,11 @@ static void destroy_one(struct session *s, uint64_t *sandbox)
     *sandbox = 0;
 }
 
-static void close_fd(int *fd)
-{
-    scoped_close_fd(fd);
-    *fd = -1;
-}
-
 static void drop_heir(struct heir *h)
 {
     destroy_one(h->session, &h->sandbox);
-    close_fd(&h->control_fd);
-    close_fd(&h->channel_fd);
+    sandbox_socket_close(h->session->loop, &h->control_fd);
+    sandbox_socket_close(h->session->loop, &h->channel_fd);
     h->is_sealed = false;
     if (!h->is_asked)
         capacity_give(&h->seat);
@@ -39,7 +34,7 @@ void family_end(struct session *s, const char *why)
     if (f->count > 0 && !f->why_none)
         f->why_none = why;
     destroy_one(s, &f->brood);
-    close_fd(&f->gate_fd); /* whoever stood there is gone */
+    sandbox_socket_close(s->loop, &f->gate_fd); /* whoever stood there is gone */
 }
 
 bool family_is_owed(const struct session *s)

@@ -19,6 +19,7 @@
 #include "base/fd.h"
 #include "base/memory.h"
 #include "core/session_inside.h"
+#include "runtime/sandbox_socket.h"
 
 #define FILES_MS  120000 /* for the workspace */
 #define ANSWER_MS 5000   /* for anything else that is waited for */
@@ -31,13 +32,13 @@ void fork_init(struct session *s)
 /* --- ends ------------------------------------------------------------------------------------ */
 
 /* The interpreter goes on, and has to say so. `parent` may be NULL. */
-static void open_gate(struct session *parent, int gate)
+static void open_gate(struct session *parent, struct loop *loop, int gate)
 {
     const char order = KERNEL_GATE_OPEN;
     if (gate < 0)
         return;
     (void)!fd_send(gate, &order, 1, NULL, 0); /* closing it says the same */
-    close(gate);
+    sandbox_socket_close(loop, &gate);
     if (parent && parent->question.fn)
         session_expect_answer(parent);
 }
@@ -45,7 +46,7 @@ static void open_gate(struct session *parent, int gate)
 static void on_packing_late(void *ctx)
 {
     struct session *parent = ctx;
-    open_gate(parent, take_fd(&parent->family.gate_fd));
+    open_gate(parent, parent->loop, take_fd(&parent->family.gate_fd));
 }
 
 /* The parent is not needed any more. While its init still packs, which ends by itself when nobody
@@ -58,7 +59,7 @@ static void let_parent_go(struct session *child)
     if (parent)
         parent->family.child = NULL;
     if (!parent || !parent->family.is_packing) {
-        open_gate(parent, take_fd(&w->gate_fd));
+        open_gate(parent, child->loop, take_fd(&w->gate_fd));
         return;
     }
     parent->family.gate_fd = take_fd(&w->gate_fd);
@@ -68,8 +69,7 @@ static void let_parent_go(struct session *child)
 static void drop_heir_channel(struct session *child)
 {
     loop_watch_free(take_ptr(&child->fork.heir_watch));
-    scoped_close_fd(&child->fork.heir_fd);
-    child->fork.heir_fd = -1;
+    sandbox_socket_close(child->loop, &child->fork.heir_fd);
 }
 
 void fork_release(struct session *s)
@@ -191,13 +191,11 @@ static void on_heir_says(void *ctx, unsigned events)
     struct fork_work *w = &child->fork;
     struct kernel_copy_answer answer;
     struct error err;
-    int fds[FD_PASS_MAX];
-    size_t count = 0;
-    ssize_t n = fd_recv(w->heir_fd, &answer, sizeof(answer), fds, &count);
+    ssize_t n = sandbox_socket_recv(child->loop, w->heir_fd, &answer, sizeof(answer));
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    while (count > 0)
-        close(fds[--count]); /* it has none to give */
+    if (sandbox_socket_is_violated(n))
+        session_expel(child);
     if (n != sizeof(answer) || answer.pid == 0 || answer.pid == 1 || w->step != FORK_BEAR) {
         error_set(&err, ERROR_UNAVAILABLE, "the fork is lost: its process has ended");
         fail(child, &err);
@@ -211,7 +209,7 @@ static void on_heir_says(void *ctx, unsigned events)
     }
     drop_heir_channel(child);
     loop_watch_free(take_ptr(&w->gate_watch));
-    open_gate(w->parent, take_fd(&w->gate_fd));
+    open_gate(w->parent, child->loop, take_fd(&w->gate_fd));
     w->pid = answer.pid;
     w->step = FORK_KILL;
     guest_keep(child->guest, &w->pid, 1);
@@ -285,9 +283,11 @@ static void on_gate(void *ctx, unsigned events)
     struct session *child = ctx;
     struct fork_work *w = &child->fork;
     char word;
-    ssize_t n = recv(w->gate_fd, &word, 1, MSG_DONTWAIT);
+    ssize_t n = sandbox_socket_recv(child->loop, w->gate_fd, &word, 1);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
+    if (sandbox_socket_is_violated(n) && w->parent)
+        session_expel(w->parent);
     loop_watch_free(take_ptr(&w->gate_watch));
     if (n == 1 && word == KERNEL_GATE_STANDS && w->step == FORK_STAND)
         copy_files(child);
@@ -336,7 +336,7 @@ static void on_packed(struct session *parent, int error)
     if (child)
         on_files_done(child, error);
     else
-        open_gate(parent, take_fd(&parent->family.gate_fd));
+        open_gate(parent, parent->loop, take_fd(&parent->family.gate_fd));
 }
 
 bool fork_on_guest(struct session *s, const struct guest_message *m)
@@ -384,16 +384,15 @@ static int take_place(struct session *child, struct heir *h, struct error *err)
 
 static int begin(struct session *parent, struct session *child, struct error *err)
 {
-    int pair[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-        return error_sys(err, "make the gate");
-    child->fork.gate_fd = pair[0];
-    const int fds[2] = {pair[1], parent->template->copier_fd};
+    int theirs;
+    if (sandbox_socket_open(&child->fork.gate_fd, &theirs, err) < 0)
+        return error_wrap(err, "the gate");
+    const int fds[2] = {theirs, parent->template->copier_fd};
     int status = session_ask_with(parent, KERNEL_FORK, fds, 2, on_parent_answer, parent, err);
-    close(pair[1]);
+    close(theirs);
     return status < 0 ? -1
-                      : loop_watch_new(&child->fork.gate_watch, child->loop, pair[0], LOOP_READ,
-                                       on_gate, child, err);
+                      : loop_watch_new(&child->fork.gate_watch, child->loop, child->fork.gate_fd,
+                                       LOOP_READ, on_gate, child, err);
 }
 
 int session_fork(struct session *parent, struct session **out, const struct session_events *events,

@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/memory.h"
 #include "runtime/outbox.h"
+#include "runtime/sandbox_socket.h"
 
 #define OUTBOX_MAX   (16u * 1024 * 1024)
 #define PAUSE_MIN_MS 20 /* before the proxy is started again; doubled each time */
@@ -104,7 +105,7 @@ static void lose_link(struct gateway *g)
     g->is_ready = false;
     loop_watch_free(take_ptr(&g->watch));
     outbox_release(&g->outbox);
-    close(take_fd(&g->fd));
+    sandbox_socket_close(g->order.loop, &g->fd);
     if (clock_now_ns() - g->linked_ns >= WELL_NS)
         g->pause_ms = 0;
     for (struct passage *p = g->passages; p; p = p->next) {
@@ -193,13 +194,9 @@ static void read_link(struct gateway *g)
 {
     while (g->fd >= 0) {
         struct egress_message m = {0};
-        int fds[FD_PASS_MAX];
-        size_t count = 0;
-        ssize_t n = fd_recv(g->fd, &m, sizeof(m), fds, &count);
+        ssize_t n = sandbox_socket_recv(g->order.loop, g->fd, &m, sizeof(m));
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return;
-        while (n > 0 && count > 0)
-            close(fds[--count]);
         if (n > 0)
             on_message(g, &m, (size_t)n);
         else
@@ -310,7 +307,7 @@ static int take_link(struct gateway *g, int fd, struct error *err)
     if (loop_watch_new(&g->watch, g->order.loop, fd, LOOP_READ, on_link, g, err) == 0)
         return 0;
     outbox_release(&g->outbox);
-    close(take_fd(&g->fd));
+    sandbox_socket_close(g->order.loop, &g->fd);
     return -1;
 }
 

@@ -104,6 +104,14 @@ void session_fail(struct session *s, const struct error *err)
 
 /* --- the sandbox ----------------------------------------------------------------------------- */
 
+/* Its end is told as any other. */
+void session_expel(struct session *s)
+{
+    struct spawn_message m = {.verb = SPAWN_KILL, .sandbox = s->sandbox};
+    if (s->sandbox)
+        spawner_client_ask(s->spawner, &m, NULL, NULL);
+}
+
 /* Everything of it is gone, or out of reach. */
 void session_end(struct session *s, const struct spawn_stats *stats)
 {

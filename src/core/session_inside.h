@@ -190,6 +190,7 @@ void session_enter(struct session *s, enum session_state state);
 void session_tell(struct session *s);
 void session_set_sealed(struct session *s, const struct spawn_sealed *sealed);
 void session_fail(struct session *s, const struct error *err); /* the interpreter is gone */
+void session_expel(struct session *s); /* its code attacks the host: its sandbox is killed */
 void session_set_timer(struct session *s, uint64_t ms, loop_timer_fn fn);
 bool session_is_ending(const struct session *s);
 void session_on_guest(void *ctx, const struct guest_message *m);      /* NULL: init is gone */

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/memory.h"
+#include "runtime/sandbox_socket.h"
 
 #define START_WORDS_MAX 4096 /* kept of what it prints until then */
 #define CHANNEL_BUFFER  (1024 * 1024)
@@ -65,6 +66,8 @@ void session_on_frame(void *ctx, const struct frame_message *m, const char *why)
     struct error err;
     if (m && attach_on_frame(s, m))
         return;
+    if (why == kernel_is_violating)
+        session_expel(s);
     if (m && m->type == KERNEL_READY && s->info.state == SESSION_CREATING && !s->is_preloading) {
         if (!checkpoint_on_ready(s) && !fork_on_ready(s))
             session_preload(s);
@@ -106,12 +109,10 @@ static void on_startup_ended(void *ctx)
 
 int session_open_channel(int *ours, int *theirs, struct error *err)
 {
-    int pair[2], size = CHANNEL_BUFFER;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-        return error_sys(err, "make the kernel's channel");
-    setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)); /* as much as we may have */
-    *ours = pair[0];
-    *theirs = pair[1];
+    int size = CHANNEL_BUFFER;
+    if (sandbox_socket_open(ours, theirs, err) < 0)
+        return -1;
+    setsockopt(*ours, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)); /* as much as we may have */
     return 0;
 }
 

@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "core/session_inside.h"
 #include "core/terminal_news.h"
+#include "runtime/sandbox_socket.h"
 
 #define FRAME_BYTES   sizeof(struct terminal_frame)
 #define FRAMES_A_TURN 16 /* others want to be heard, too */
@@ -53,7 +54,7 @@ static void free_terminal(struct terminal *t)
 {
     loop_timer_free(t->idle_timer);
     loop_watch_free(t->watch);
-    scoped_close_fd(&t->fd); /* which ends all that is left of it inside */
+    sandbox_socket_close(t->session->loop, &t->fd); /* which ends all that is left of it inside */
     strbuf_release(&t->typed);
     free(t);
 }
@@ -275,9 +276,11 @@ static bool receive(struct terminal *t)
 {
     struct message m;
     struct terminal_news news;
-    ssize_t n = recv(t->fd, &m, sizeof(m), MSG_DONTWAIT); /* fds that came along are dropped */
+    ssize_t n = sandbox_socket_recv(t->session->loop, t->fd, &m, sizeof(m));
     if (is_full(n))
         return false;
+    if (sandbox_socket_is_violated(n))
+        session_expel(t->session);
     t->moved_ns = clock_now_ns();
     terminal_news_read(&news, &m, (size_t)MAX(n, 0));
     on_news(t, &news);
@@ -377,11 +380,8 @@ static int start(struct session *s, const struct terminal_order *order, int chan
 
 static int open_channel(struct terminal *t, struct session *s, int *theirs, struct error *err)
 {
-    int pair[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-        return error_sys(err, "make the terminal's channel");
-    t->fd = pair[0];
-    *theirs = pair[1];
+    if (sandbox_socket_open(&t->fd, theirs, err) < 0)
+        return error_wrap(err, "the terminal");
     return loop_watch_new(&t->watch, s->loop, t->fd, LOOP_READ, on_ready, t, err);
 }
 

@@ -10,9 +10,11 @@
 #include "base/fd.h"
 #include "base/memory.h"
 #include "base/strbuf.h"
+#include "runtime/sandbox_socket.h"
 
 struct guest {
     int fd;
+    struct loop *loop;
     struct loop_watch *watch;
     guest_message_fn fn;
     void *ctx;
@@ -26,13 +28,9 @@ static void on_readable(void *ctx, unsigned events)
     (void)events;
     struct guest *g = ctx;
     struct guest_message m;
-    int fds[FD_PASS_MAX];
-    size_t count;
-    ssize_t n = fd_recv(g->fd, &m, sizeof(m), fds, &count);
+    ssize_t n = sandbox_socket_recv(g->loop, g->fd, &m, sizeof(m));
     if (n < 0 && errno == EAGAIN)
         return;
-    while (count > 0)
-        close(fds[--count]); /* init has none to give */
     if (n != sizeof(m)) {
         loop_watch_free(g->watch);
         g->watch = NULL;
@@ -47,7 +45,7 @@ int guest_open(struct guest **out, struct loop *loop, int fd, guest_message_fn f
                struct error *err)
 {
     struct guest *g = xcalloc(1, sizeof(*g));
-    *g = (struct guest){.fd = fd, .fn = fn, .ctx = ctx};
+    *g = (struct guest){.fd = fd, .loop = loop, .fn = fn, .ctx = ctx};
     if (loop_watch_new(&g->watch, loop, fd, LOOP_READ, on_readable, g, err) < 0) {
         guest_free(g);
         return -1;
@@ -61,7 +59,7 @@ void guest_free(struct guest *g)
     if (!g)
         return;
     loop_watch_free(g->watch);
-    close(g->fd);
+    sandbox_socket_close(g->loop, &g->fd);
     free(g);
 }
 

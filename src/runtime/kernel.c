@@ -6,15 +6,18 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fd.h"
 #include "base/memory.h"
 #include "runtime/outbox.h"
+#include "runtime/sandbox_socket.h"
 
 #define READS_PER_TURN 32
 #define QUEUE_MAX      (32u * 1024 * 1024)
 
+const char kernel_is_violating[] = "a descriptor, which no kernel has to give";
+
 struct kernel {
     int fd;
+    struct loop *loop;
     struct loop_watch *watch;
     struct outbox outbox;
     kernel_message_fn fn;
@@ -44,17 +47,11 @@ void kernel_free(struct kernel *k)
     if (k->is_calling)
         return; /* the rest follows when the callback is back */
     frame_inbox_release(&k->inbox);
-    close(k->fd);
+    sandbox_socket_close(k->loop, &k->fd);
     free(k);
 }
 
 /* --- receiving ------------------------------------------------------------------------------- */
-
-static void close_all(int *fds, size_t count)
-{
-    while (count > 0)
-        close(fds[--count]);
-}
 
 /* False when the channel, or the kernel itself, is no more. */
 static bool take_frame(struct kernel *k, const char *at, size_t len, size_t *used)
@@ -85,15 +82,14 @@ static bool take_frame(struct kernel *k, const char *at, size_t len, size_t *use
 static bool take_datagram(struct kernel *k)
 {
     static char datagram[KERNEL_FRAME_MAX];
-    int fds[FD_PASS_MAX];
-    size_t count = 0, used = 0;
-    ssize_t n = fd_recv(k->fd, datagram, sizeof(datagram), fds, &count);
-    /* One that ended with something of ours unread; its last words are still there behind this. */
-    if (n < 0 && errno == ECONNRESET)
-        n = fd_recv(k->fd, datagram, sizeof(datagram), fds, &count);
+    size_t used = 0;
+    ssize_t n = sandbox_socket_recv(k->loop, k->fd, datagram, sizeof(datagram));
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
-    close_all(fds, count); /* a kernel has none to give */
+    if (sandbox_socket_is_violated(n)) {
+        end(k, kernel_is_violating);
+        return false;
+    }
     if (n <= 0) {
         end(k, n < 0 && errno == EMSGSIZE ? "a datagram that is too long" : NULL);
         return false;
@@ -118,7 +114,7 @@ int kernel_open(struct kernel **out, struct loop *loop, int fd, kernel_message_f
                 struct error *err)
 {
     struct kernel *k = xcalloc(1, sizeof(*k));
-    *k = (struct kernel){.fd = fd, .fn = fn, .ctx = ctx};
+    *k = (struct kernel){.fd = fd, .loop = loop, .fn = fn, .ctx = ctx};
     outbox_init(&k->outbox, loop, fd, QUEUE_MAX);
     frame_inbox_init(&k->inbox);
     if (loop_watch_new(&k->watch, loop, fd, LOOP_READ, on_readable, k, err) < 0) {

@@ -9,7 +9,8 @@
 struct kernel;
 
 /* `m` is NULL when the channel has ended: closed by the kernel, or poisoned, and then `why` is a
- * constant text for people. */
+ * constant text for people; this very one when its sandbox has to end. */
+extern const char kernel_is_violating[];
 typedef void (*kernel_message_fn)(void *ctx, const struct frame_message *m, const char *why);
 
 /* Takes `fd`, even when it fails. */

@@ -16,6 +16,7 @@
 #include "base/parse.h"
 #include "runtime/counters.h"
 #include "runtime/outbox.h"
+#include "runtime/sandbox_socket.h"
 
 #define ARGS_MAX   32
 #define OUTBOX_MAX (4u * 1024 * 1024)
@@ -232,7 +233,7 @@ static bool take_one(struct spawner_client *c)
     else
         on_gone(c);
     while (count > 0)
-        scoped_close_fd(&fds[--count]); /* those that nobody took */
+        sandbox_socket_close(c->outbox.loop, &fds[--count]); /* those that nobody took */
     return is_message;
 }
 

@@ -221,6 +221,9 @@ static void test_unwanted_fds(void **state)
     assert_int_equal(fd_send(w.theirs, &f, sizeof(f), &pipe_fds[1], 1), 0);
     close(pipe_fds[1]);
     run_until(&w, 1);
+    assert_int_equal(w.messages, 0);
+    assert_int_equal(w.ends, 1);
+    assert_ptr_equal(w.why, kernel_is_violating);
     assert_int_equal(read(pipe_fds[0], &byte, 1), 0); /* closed here, too */
     close(pipe_fds[0]);
     world_close(&w);

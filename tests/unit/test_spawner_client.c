@@ -257,7 +257,7 @@ static void test_unheard(void **state)
         run_until(&w, 2);
         assert_int_equal(w.answers, 2);
         world_close(&w);
-        assert_int_equal(check_count_fds(), fds_before);
+        check_fds(fds_before);
     }
 }
 
@@ -328,7 +328,7 @@ static void test_gone(void **state)
         }
         assert_true(w.exits == 1 && w.is_gone);
         world_close(&w);
-        assert_int_equal(check_count_fds(), fds_before);
+        check_fds(fds_before);
     }
 }
 
@@ -342,7 +342,7 @@ static void test_gossip(void **state)
     assert_true(w.answers == 1 && w.got[0].is_good && w.got[0].serial == 1);
     assert_true(w.exits == 1 && !w.is_gone);
     assert_int_equal(w.exited_sandbox, 5);
-    assert_int_equal(check_count_fds(), fds_before); /* nobody owned those fds */
+    check_fds(fds_before); /* nobody owned those fds */
     world_close(&w);
 }
 
@@ -412,7 +412,7 @@ static void test_no_program(void **state)
     assert_int_equal(err.sys_errno, ENOENT);
     assert_null(client);
     loop_free(w.loop);
-    assert_int_equal(check_count_fds(), fds_before);
+    check_fds(fds_before);
 }
 
 int main(int argc, char **argv)
