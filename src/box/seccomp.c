@@ -39,6 +39,7 @@ struct compiler {
     struct sock_filter *filter; /* SECCOMP_FILTER_MAX of them, filled from the last */
     size_t len;
     enum seccomp_part part;
+    bool has_memory_cgroup; /* true also where that is left to REST */
     struct range ranges[NUMBERS_MAX];
     size_t range_count;
 };
@@ -113,12 +114,11 @@ static struct range range_of(int number, const struct seccomp_rule *rule, bool h
         r.answer = answer_errno(rule->error);
         break;
     case SECCOMP_ALLOW_CASES:
-    case SECCOMP_REFUSE_CASES:
         r.rule = rule;
         break;
+    case SECCOMP_REFUSE_CASES:
     case SECCOMP_REFUSE_CASES_UNCOUNTED:
-        r.answer = SECCOMP_RET_ALLOW;
-        r.rule = has_memory_cgroup ? NULL : rule;
+        r.answer = SECCOMP_RET_ALLOW; /* where no row is in force */
         break;
     }
     return r;
@@ -133,9 +133,22 @@ static const struct seccomp_sealing *find_sealing(int number)
     return NULL;
 }
 
-static bool is_about_memory(const struct seccomp_rule *rule)
+static bool refuses_cases(const struct seccomp_rule *rule)
 {
-    return rule->action == SECCOMP_ALLOW_COUNTED || rule->action == SECCOMP_REFUSE_CASES_UNCOUNTED;
+    return rule->action == SECCOMP_REFUSE_CASES || rule->action == SECCOMP_REFUSE_CASES_UNCOUNTED;
+}
+
+/* The next row of a call whose rows refuse cases, from `rule` on, that this part has; or NULL. */
+static const struct seccomp_rule *find_refusal(const struct compiler *c,
+                                               const struct seccomp_rule *rule, int number)
+{
+    for (; rule < seccomp_rules + seccomp_rule_count; rule++) {
+        bool is_in_force = rule->action == SECCOMP_REFUSE_CASES_UNCOUNTED ? !c->has_memory_cgroup
+                                                                          : c->part != SECCOMP_REST;
+        if (rule->number == number && is_in_force)
+            return rule;
+    }
+    return NULL;
 }
 
 /* The range of WHOLE, as this part has it. */
@@ -143,7 +156,7 @@ static void take_part(struct range *r, const struct seccomp_rule *rule, enum sec
                       bool has_memory_cgroup)
 {
     const struct seccomp_sealing *sealing = find_sealing(r->first);
-    bool is_rest = sealing || (rule && is_about_memory(rule) && !has_memory_cgroup);
+    bool is_rest = sealing || (rule && rule->action == SECCOMP_ALLOW_COUNTED && !has_memory_cgroup);
     if (part == SECCOMP_WHOLE)
         return;
     if (sealing && sealing->cases) {
@@ -154,14 +167,17 @@ static void take_part(struct range *r, const struct seccomp_rule *rule, enum sec
     }
 }
 
-static void find_ranges(struct compiler *c, bool has_memory_cgroup)
+static void find_ranges(struct compiler *c)
 {
     const struct seccomp_rule *rules[NUMBERS_MAX] = {NULL};
     for (size_t i = 0; i < seccomp_rule_count; i++)
         rules[seccomp_rules[i].number] = &seccomp_rules[i];
     for (int number = 0; number < NUMBERS_MAX; number++) {
-        struct range r = range_of(number, rules[number], has_memory_cgroup);
-        take_part(&r, rules[number], c->part, has_memory_cgroup);
+        struct range r = range_of(number, rules[number], c->has_memory_cgroup);
+        if (rules[number] && refuses_cases(rules[number]))
+            r.rule = find_refusal(c, seccomp_rules, number);
+        else
+            take_part(&r, rules[number], c->part, c->has_memory_cgroup);
         const struct range *last = c->range_count ? &c->ranges[c->range_count - 1] : NULL;
         if (!last || last->rule || r.rule || last->answer != r.answer)
             c->ranges[c->range_count++] = r;
@@ -208,14 +224,23 @@ static size_t emit_cases(struct compiler *c, const struct seccomp_case *cases, s
     return no;
 }
 
+/* One row after the other; the recursion is as deep as a call has rows. */
+static size_t emit_refusals(struct compiler *c, const struct seccomp_rule *rule)
+{
+    const struct seccomp_rule *next = find_refusal(c, rule + 1, rule->number);
+    size_t miss = next ? emit_refusals(c, next) : emit_answer(c, SECCOMP_RET_ALLOW);
+    size_t hit = emit_answer(c, answer_errno(rule->error));
+    return emit_cases(c, rule->cases, rule->case_count, 0, hit, miss);
+}
+
 static size_t emit_leaf(struct compiler *c, const struct range *r)
 {
     if (!r->rule)
         return emit_answer(c, r->answer);
-    bool allows = r->rule->action == SECCOMP_ALLOW_CASES;
-    uint32_t refused = answer_errno(r->rule->error);
-    size_t miss = emit_answer(c, allows ? refused : SECCOMP_RET_ALLOW);
-    size_t hit = emit_answer(c, allows ? SECCOMP_RET_ALLOW : refused);
+    if (refuses_cases(r->rule))
+        return emit_refusals(c, r->rule);
+    size_t miss = emit_answer(c, answer_errno(r->rule->error));
+    size_t hit = emit_answer(c, SECCOMP_RET_ALLOW);
     if (r->sealing && c->part == SECCOMP_REST)
         return emit_cases(c, r->sealing->cases, r->sealing->case_count, 0, miss, hit);
     size_t usual = emit_cases(c, r->rule->cases, r->rule->case_count, 0, hit, miss);
@@ -250,8 +275,10 @@ static void emit_strangers(struct compiler *c, size_t search)
 size_t seccomp_compile(struct sock_filter filter[SECCOMP_FILTER_MAX], enum seccomp_part part,
                        bool has_memory_cgroup)
 {
-    struct compiler c = {.filter = filter, .part = part};
-    find_ranges(&c, has_memory_cgroup || part == SECCOMP_BASE);
+    struct compiler c = {.filter = filter,
+                         .part = part,
+                         .has_memory_cgroup = has_memory_cgroup || part == SECCOMP_BASE};
+    find_ranges(&c);
 
     size_t search = emit_search(&c, 0, c.range_count);
     if (part == SECCOMP_REST) /* strangers are BASE's */

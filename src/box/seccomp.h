@@ -49,7 +49,8 @@ struct seccomp_rule {
     size_t case_count;
 };
 
-/* Sorted by nothing in particular; no number twice. */
+/* Sorted by nothing in particular. A number has one row, or several that all refuse cases: the
+ * first with a case that holds gives the answer. */
 extern const struct seccomp_rule seccomp_rules[];
 extern const size_t seccomp_rule_count;
 

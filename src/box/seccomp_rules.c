@@ -8,13 +8,15 @@
 #include <errno.h>
 #include <linux/prctl.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "box/seccomp.h"
 
-#define ALL        0xffffffffu
-#define TIOCLINUX_ 0x541c /* asm/ioctls.h has it only on some machines */
+#define ALL          0xffffffffu
+#define SHM_HUGETLB_ 04000  /* <sys/shm.h> has no place beside the kernel's headers */
+#define TIOCLINUX_   0x541c /* asm/ioctls.h has it only on some machines */
 
 #define NAMESPACE_FLAGS                                                                            \
     (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID |  \
@@ -57,6 +59,37 @@ static const struct seccomp_case socketpair_kinds[] = {
     TWO(0, ALL, AF_UNIX, 1, 0xf, SOCK_DGRAM),
     TWO(0, ALL, AF_UNIX, 1, 0xf, SOCK_SEQPACKET),
 };
+
+/* Whoever closes a socket that lingers waits for as long as its maker said, and the last who closes
+ * one that was sent away may be a process of the host. */
+static const struct seccomp_case lingering[] = {
+    TWO(1, ALL, SOL_SOCKET, 2, ALL, 13 /* SO_LINGER */)};
+
+/* Memory for compiled filters that the whole machine has together, and code of the kernel that
+ * nobody needs on a loopback of his own. By number: the headers of Debian 12 lack some. */
+static const struct seccomp_case rare_options[] = {
+    TWO(1, ALL, SOL_SOCKET, 2, ALL, 26),    /* SO_ATTACH_FILTER */
+    TWO(1, ALL, SOL_SOCKET, 2, ALL, 50),    /* SO_ATTACH_BPF */
+    TWO(1, ALL, SOL_SOCKET, 2, ALL, 51),    /* SO_ATTACH_REUSEPORT_CBPF */
+    TWO(1, ALL, SOL_SOCKET, 2, ALL, 52),    /* SO_ATTACH_REUSEPORT_EBPF */
+    TWO(1, ALL, SOL_SOCKET, 2, ALL, 60),    /* SO_ZEROCOPY */
+    TWO(1, ALL, 6 /* TCP */, 2, ALL, 31),   /* TCP_ULP */
+    TWO(1, ALL, 17 /* UDP */, 2, ALL, 100), /* UDP_ENCAP */
+};
+
+static const struct seccomp_case urgent_third[] = {ONE(2, MSG_OOB, MSG_OOB)};
+static const struct seccomp_case urgent_fourth[] = {ONE(3, MSG_OOB, MSG_OOB)};
+
+/* Pages that the operator has reserved for somebody else. */
+static const struct seccomp_case huge_map[] = {ONE(3, MAP_HUGETLB, MAP_HUGETLB)};
+static const struct seccomp_case huge_file[] = {ONE(1, MFD_HUGETLB, MFD_HUGETLB)};
+static const struct seccomp_case huge_shm[] = {ONE(2, SHM_HUGETLB_, SHM_HUGETLB_)};
+
+/* pid 1 is ours, and so are the workers that it starts, which have the sandbox's uid. */
+static const struct seccomp_case own_priority[] = {TWO(0, ALL, PRIO_PROCESS, 1, ALL, 0)};
+static const struct seccomp_case init_affinity[] = {ONE(0, ALL, 1)};
+
+static const struct seccomp_case any[] = {ONE(0, 0, 0)};
 
 /* Larger buffers of a socket: memory that stands in no process. */
 static const struct seccomp_case buffer_sizes[] = {
@@ -228,7 +261,7 @@ const struct seccomp_rule seccomp_rules[] = {
     REFUSE_IF(ioctl, ioctl_bad, EPERM, "types into or re-wires a terminal"),
 
     /* memory */
-    ALLOW(mmap),
+    REFUSE_IF(mmap, huge_map, ENOMEM, "huge pages, which are reserved for others"),
     ALLOW(mprotect),
     ALLOW(munmap),
     ALLOW(brk),
@@ -249,8 +282,10 @@ const struct seccomp_rule seccomp_rules[] = {
 
     /* Memory that stands in no process: without a cgroup nothing would count it. */
     REFUSE_IF_UNCOUNTED(setsockopt, buffer_sizes, 0, "memory that only a cgroup counts"),
-    COUNTED(memfd_create, "memory that only a cgroup counts"),
-    COUNTED(shmget, "memory that only a cgroup counts"),
+    REFUSE_IF_UNCOUNTED(memfd_create, any, ENOSYS, "memory that only a cgroup counts"),
+    REFUSE_IF(memfd_create, huge_file, ENOMEM, "huge pages, which are reserved for others"),
+    REFUSE_IF_UNCOUNTED(shmget, any, ENOSYS, "memory that only a cgroup counts"),
+    REFUSE_IF(shmget, huge_shm, ENOMEM, "huge pages, which are reserved for others"),
     COUNTED(msgget, "memory that only a cgroup counts"),
     COUNTED(semget, "memory that only a cgroup counts"),
 
@@ -285,7 +320,7 @@ const struct seccomp_rule seccomp_rules[] = {
     ALLOW(futex_waitv),
     ALLOW(sched_yield),
     ALLOW(sched_getaffinity),
-    ALLOW(sched_setaffinity),
+    REFUSE_IF(sched_setaffinity, init_affinity, EPERM, "of cove-init"),
     ALLOW(sched_getparam),
     ALLOW(sched_getscheduler),
     ALLOW(sched_getattr),
@@ -293,7 +328,7 @@ const struct seccomp_rule seccomp_rules[] = {
     ALLOW(sched_get_priority_min),
     ALLOW(sched_rr_get_interval),
     ALLOW(getpriority),
-    ALLOW(setpriority),
+    ALLOW_IF(setpriority, own_priority, EPERM, "of others, cove-init and its workers among them"),
     ALLOW(ioprio_get),
     ALLOW(getcpu),
     ALLOW(getrusage),
@@ -355,12 +390,15 @@ const struct seccomp_rule seccomp_rules[] = {
     ALLOW(accept4),
     ALLOW(getsockname),
     ALLOW(getpeername),
-    ALLOW(sendto),
-    ALLOW(recvfrom),
-    ALLOW(sendmsg),
-    ALLOW(recvmsg),
-    ALLOW(sendmmsg),
-    ALLOW(recvmmsg),
+    REFUSE_IF(setsockopt, lingering, 0, "a close that waits, of whoever holds it last"),
+    REFUSE_IF(setsockopt, rare_options, ENOPROTOOPT,
+              "filters, and code that is needed for nothing"),
+    REFUSE_IF(sendto, urgent_fourth, EOPNOTSUPP, "urgent data, a source of kernel bugs"),
+    REFUSE_IF(recvfrom, urgent_fourth, EOPNOTSUPP, "urgent data, a source of kernel bugs"),
+    REFUSE_IF(sendmsg, urgent_third, EOPNOTSUPP, "urgent data, a source of kernel bugs"),
+    REFUSE_IF(recvmsg, urgent_third, EOPNOTSUPP, "urgent data, a source of kernel bugs"),
+    REFUSE_IF(sendmmsg, urgent_fourth, EOPNOTSUPP, "urgent data, a source of kernel bugs"),
+    REFUSE_IF(recvmmsg, urgent_fourth, EOPNOTSUPP, "urgent data, a source of kernel bugs"),
     ALLOW(shutdown),
     ALLOW(getsockopt),
 
