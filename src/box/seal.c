@@ -75,14 +75,12 @@ static NORETURN void child_main(const struct seal_plan *plan, int report_fd)
 
 int seal_open_report(int *ours, int *theirs, struct error *err)
 {
-    int pair[2], on = 1;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-        return error_sys(err, "make report socket");
-    if (setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0 ||
-        fd_set_nonblock(pair[0]) < 0)
+    int on = 1;
+    if (fd_make_channel(ours, theirs, err) < 0)
+        return -1;
+    if (setsockopt(*ours, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0 ||
+        fd_set_nonblock(*ours) < 0)
         BUG_ON(true);
-    *ours = pair[0];
-    *theirs = pair[1];
     return 0;
 }
 
@@ -105,11 +103,11 @@ static int know(struct seal_child *child, struct msghdr *msg)
     return 0;
 }
 
-ssize_t seal_receive(struct seal_child *child, struct seal_report *out)
+ssize_t seal_receive(struct seal_child *child, struct seal_report *out, struct fd_bag *strays)
 {
     union {
         struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(struct ucred))];
+        char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int) * FD_BAG_MAX)];
     } control;
     struct iovec iov = {out, sizeof(*out)};
     struct msghdr msg = {.msg_iov = &iov,
@@ -121,6 +119,13 @@ ssize_t seal_receive(struct seal_child *child, struct seal_report *out)
     ssize_t n = recvmsg(child->report_fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n < 0 && errno == ECONNRESET)
         n = recvmsg(child->report_fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    strays->count = 0;
+    if (n > 0)
+        fd_collect(&msg, strays);
+    if (strays->count > 0) {
+        errno = EPROTO;
+        return -1;
+    }
     if (n > 0 && child->pid == 0 && know(child, &msg) < 0)
         return -1;
     return n;

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "box/cgroup.h"
 #include "box/rootfs.h"
 
@@ -63,8 +64,9 @@ struct seal_child {
 MUST_CHECK int seal_open_report(int *ours, int *theirs, struct error *err);
 
 /* One report: its size, 0 at the end of file, or -1 with errno. The first one of a child that
- * somebody else cloned makes it known; it must be a child of ours, else EPROTO. */
-ssize_t seal_receive(struct seal_child *child, struct seal_report *out);
+ * somebody else cloned makes it known; it must be a child of ours, else EPROTO. So is a report with
+ * descriptors, which are the caller's to close, where a close may wait. */
+ssize_t seal_receive(struct seal_child *child, struct seal_report *out, struct fd_bag *strays);
 
 /* Clones and lets the child seal itself. */
 MUST_CHECK int seal_start(struct seal_child *out, const struct seal_plan *plan, struct error *err);

@@ -25,8 +25,7 @@ void answer_lose_client(struct spawner *s, bool must_die)
         return;
     }
     serve_on_lost(&s->serve, must_die);
-    scoped_close_fd(&s->client_fd);
-    s->client_fd = -1;
+    discard_add(&s->host.discard, &s->client_fd);
     s->phase = PHASE_NEW;
     for (struct sandbox *sb = s->roster.busy; sb; sb = sb->next)
         sb->destroy_serial = 0;

@@ -120,6 +120,7 @@ int host_open(struct host *host, const struct host_options *options, struct erro
                           .slots = {.fd = -1},
                           .layers = {.fd = -1},
                           .next_id = 1};
+    discard_init(&host->discard);
     uint64_t number;
     if (load_init(host, err) < 0)
         return -1;
@@ -162,6 +163,7 @@ void host_close(struct host *host)
         scoped_close_fd(&host->zygote_fds[i]);
     if (host->has_judge)
         netns_judge_close(&host->nets);
+    discard_release(&host->discard);
 }
 
 bool host_is_net_fresh(struct host *host, struct netns *net)

@@ -13,6 +13,7 @@
 #include "box/power.h"
 #include "box/seccomp.h"
 #include "box/slot.h"
+#include "spawner/discard.h"
 #include "spawner/hot.h"
 #include "spawner/layer_store.h"
 
@@ -44,6 +45,7 @@ struct host {
     struct power power;
     struct cgroup_tree cgroups;
     struct cgroup_tree trimmed; /* for what is SPAWN_UNCOUNTED */
+    struct discard discard;     /* what clients have given, and is to be closed */
     struct slot_table slots;
     int store_fds[HOST_STORES_MAX];
     size_t store_count;

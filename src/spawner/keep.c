@@ -1,16 +1,14 @@
 /* keep.c - what is held for a client that may die
  *
- * Only kinds of fds are taken whose close() cannot wait for anybody: the last close of a file on a
- * remote file system, or of a socket that lingers, could stop the spawner for as long as it likes.
+ * Only pipes, files in memory and unix sockets are taken. In the queue of such a socket anything
+ * may lie, so none is closed here.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "spawner/keep.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -22,38 +20,23 @@ static bool is_unix_socket(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
 }
 
-/* Only files in memory have seals. */
-static bool is_memory_file(int fd)
-{
-    return fcntl(fd, F_GET_SEALS) >= 0;
-}
-
-static bool may_keep(int fd)
-{
-    struct stat st;
-    if (fstat(fd, &st) < 0)
-        return false;
-    return S_ISFIFO(st.st_mode) || (S_ISSOCK(st.st_mode) && is_unix_socket(fd)) ||
-           (S_ISREG(st.st_mode) && is_memory_file(fd));
-}
-
-static void clear(struct keep *keep, size_t slot)
+static void clear(struct keep *keep, size_t slot, struct discard *discard)
 {
     while (keep->counts[slot] > 0)
-        close(keep->fds[slot][--keep->counts[slot]]);
+        discard_add(discard, &keep->fds[slot][--keep->counts[slot]]);
 }
 
-int keep_set(struct keep *keep, const struct spawn_keep *order, const int *fds,
-             struct spawn_failure *failure)
+int keep_set(struct keep *keep, struct discard *discard, const struct spawn_keep *order,
+             const int *fds, struct spawn_failure *failure)
 {
     *failure = (struct spawn_failure){.code = ERROR_INVALID, .layer = -1, .step = "kept fds"};
     if (order->slot >= SPAWN_KEEP_SLOTS || order->count > SPAWN_KEEP_FDS || order->has_note > 1)
         return -1;
     for (size_t i = 0; i < order->count; i++) {
-        if (!may_keep(fds[i]))
+        if (!discard_is_harmless(fds[i]) && !is_unix_socket(fds[i]))
             return -1;
     }
-    clear(keep, order->slot);
+    clear(keep, order->slot, discard);
     memcpy(keep->fds[order->slot], fds, order->count * sizeof(fds[0]));
     keep->counts[order->slot] = order->count;
     memcpy(keep->label, order->label, sizeof(keep->label));
@@ -62,10 +45,10 @@ int keep_set(struct keep *keep, const struct spawn_keep *order, const int *fds,
     return 0;
 }
 
-void keep_release(struct keep *keep)
+void keep_release(struct keep *keep, struct discard *discard)
 {
     for (size_t slot = 0; slot < SPAWN_KEEP_SLOTS; slot++)
-        clear(keep, slot);
+        clear(keep, slot, discard);
 }
 
 size_t keep_get(const struct keep *keep, struct spawn_entry *entry,

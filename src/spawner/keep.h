@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "base/macros.h"
+#include "spawner/discard.h"
 #include "wire/spawn.h"
 
 struct keep { /* all zero: nothing is kept */
@@ -18,9 +19,9 @@ struct keep { /* all zero: nothing is kept */
 
 /* Takes the `order->count` fds on success; otherwise they stay the caller's and *failure says why.
  */
-MUST_CHECK int keep_set(struct keep *keep, const struct spawn_keep *order, const int *fds,
-                        struct spawn_failure *failure);
-void keep_release(struct keep *keep);
+MUST_CHECK int keep_set(struct keep *keep, struct discard *discard, const struct spawn_keep *order,
+                        const int *fds, struct spawn_failure *failure);
+void keep_release(struct keep *keep, struct discard *discard);
 
 /* Fills the entry's label, note and counts; answers how many of `fds` (borrowed) were filled. */
 size_t keep_get(const struct keep *keep, struct spawn_entry *entry,

@@ -23,6 +23,8 @@ static int next_timeout_ms(const struct spawner *s)
         wait = MIN(wait, MAX((due - now) / 1000000 + 1, 0));
     if (s->roster.deadline_ns != INT64_MAX)
         wait = MIN(wait, MAX((s->roster.deadline_ns - now) / 1000000 + 1, 0));
+    if (discard_wait_ms(&s->host.discard) >= 0)
+        wait = MIN(wait, discard_wait_ms(&s->host.discard));
     for (const struct sandbox *sb = s->roster.busy; sb; sb = sb->next) {
         if (sb->state == SANDBOX_ENDING && sb->is_reaped && !sb->is_held)
             wait = MIN(wait, REMOVE_RETRY_MS);
@@ -163,6 +165,7 @@ enum {
     POLL_PROXY,
     POLL_RESTING,
     POLL_LIFELINE,
+    POLL_DISCARD,
     POLL_OTHERS
 };
 
@@ -182,6 +185,7 @@ static size_t fill_polls(struct spawner *s, int signal_fd)
     s->polls[POLL_PROXY] = (struct pollfd){.fd = s->proxy.pid_fd, .events = POLLIN};
     s->polls[POLL_RESTING] = (struct pollfd){.fd = s->roster.epoll_fd, .events = POLLIN};
     s->polls[POLL_LIFELINE] = (struct pollfd){.fd = s->lifeline_fd, .events = 0}; /* its end only */
+    s->polls[POLL_DISCARD] = (struct pollfd){.fd = s->host.discard.pid_fd, .events = POLLIN};
     for (const struct apart *a = s->aparts; a; a = a->next)
         s->polls[n++] = (struct pollfd){.fd = a->pid_fd, .events = POLLIN};
     for (const struct layer_seal *l = s->layer_seals; l; l = l->next)
@@ -256,4 +260,7 @@ void loop_turn(struct spawner *s, int signal_fd)
     roster_remove_ended(&s->roster, &s->host, news_on_gone, s);
     news_tend_zygotes(s);
     sweep_once(s);
+    if (s->polls[POLL_DISCARD].revents)
+        discard_on_poll(&s->host.discard);
+    discard_begin(&s->host.discard);
 }

@@ -12,7 +12,7 @@
 static bool is_known(const struct spawner *s, pid_t pid)
 {
     if (pid == s->serve.pid || pid == s->starter.pid || pid == s->proxy.pid ||
-        roster_has_pid(&s->roster, pid))
+        pid == s->host.discard.pid || roster_has_pid(&s->roster, pid))
         return true;
     for (const struct zygote *z = s->zygotes; z; z = z->next) {
         if (z->process.pid == pid || z->shell->child.pid == pid)
@@ -52,7 +52,7 @@ static void reap_strangers(const struct spawner *s)
 void news_on_report(struct spawner *s, struct sandbox *sb)
 {
     struct spawn_message m = {.verb = SPAWN_SEALED, .sandbox = sb->id};
-    if (sandbox_on_report(sb, &m.failure) < 0) {
+    if (sandbox_on_report(sb, &s->host.discard, &m.failure) < 0) {
         m.flags = SPAWN_FAILED;
         answer_send(s, &m, NULL, 0);
         sandbox_kill(sb);

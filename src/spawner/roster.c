@@ -238,7 +238,7 @@ void roster_remove_ended(struct roster *r, struct host *host,
         bool was_held = sb->is_held;
         sb->is_held = is_ended && is_needed(r, sb);
         if (sb->is_held && !was_held) {
-            sandbox_empty(sb);
+            sandbox_empty(sb, host);
             sb->destroy_serial = 0; /* told now, and not once more */
             gone(ctx, id, serial, &last);
         }

@@ -80,19 +80,9 @@ static int check_layers(const struct host *host, uint32_t flags, struct spawn_fa
     return 0;
 }
 
-static int make_pair(int *ours, int *theirs, struct error *err)
-{
-    int pair[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-        return error_sys(err, "make control socket");
-    *ours = pair[0];
-    *theirs = pair[1];
-    return 0;
-}
-
 static int make_control(struct sandbox *sb, struct error *err)
 {
-    if (make_pair(&sb->control_fd, &sb->plan.control_fd, err) < 0)
+    if (fd_make_channel(&sb->control_fd, &sb->plan.control_fd, err) < 0)
         return -1;
     /* A start carries up to GUEST_STRINGS_MAX bytes in one datagram. */
     int size = 2 * GUEST_STRINGS_MAX;
@@ -278,7 +268,7 @@ static int build_warm(struct sandbox *sb, struct host *host, const struct spawn_
     scoped_fd int report_fd = -1;
     sb->net = take_net(sb->shell, host);
     sb->plan.net_fd = sb->net.fd;
-    if (make_pair(&sb->channel_fd, &sb->plan.channel_fd, err) < 0 ||
+    if (fd_make_channel(&sb->channel_fd, &sb->plan.channel_fd, err) < 0 ||
         seal_open_report(&sb->child.report_fd, &report_fd, err) < 0 ||
         prepare_storage(sb, err) < 0 || prepare_packages(sb, host, r, err) < 0 ||
         seal_give_root(&sb->child, &sb->root, err) < 0)
@@ -315,15 +305,15 @@ static void free_sandbox(struct sandbox *sb, struct host *host)
     cgroup_drop_files(&sb->cgroup);
     layer_store_give(&host->layers, sb->packages);
     close_fd(&sb->root.storage_fd);
-    close_fd(&sb->control_fd);
-    close_fd(&sb->channel_fd);
+    discard_channel(&host->discard, &sb->control_fd);
+    discard_channel(&host->discard, &sb->channel_fd);
     close_fd(&sb->child.pid_fd);
-    close_fd(&sb->child.report_fd);
+    discard_channel(&host->discard, &sb->child.report_fd);
     netns_close(&sb->net);
     while (sb->net_count > 0)
         netns_close(&sb->nets[--sb->net_count]);
     hot_remove(&host->hot, sb);
-    keep_release(&sb->keep);
+    keep_release(&sb->keep, &host->discard);
     free(sb);
 }
 
@@ -542,11 +532,15 @@ static bool has_more_to_say(const struct sandbox *sb)
     return poll(&p, 1, 0) > 0;
 }
 
-int sandbox_on_report(struct sandbox *sb, struct spawn_failure *failure)
+int sandbox_on_report(struct sandbox *sb, struct discard *discard, struct spawn_failure *failure)
 {
     struct seal_report report;
+    struct fd_bag strays;
     struct error err;
-    ssize_t n = seal_receive(&sb->child, &report);
+    ssize_t n = seal_receive(&sb->child, &report, &strays);
+    int sys_errno = errno;
+    discard_bag(discard, &strays);
+    errno = sys_errno;
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
     if (sb->state == SANDBOX_ENDING) {
@@ -568,7 +562,7 @@ int sandbox_on_report(struct sandbox *sb, struct spawn_failure *failure)
     }
     if (n == 0 && sb->child.pid > 0 && sb->layers & LAYER_BIT(SECCOMP) && !sb->is_late) {
         leave_sealing(sb, SANDBOX_LIVE);
-        close_fd(&sb->child.report_fd);
+        discard_channel(discard, &sb->child.report_fd);
         drop_plan(sb);
         return 0;
     }
@@ -689,13 +683,13 @@ void sandbox_on_exit(struct sandbox *sb)
     }
 }
 
-void sandbox_empty(struct sandbox *sb)
+void sandbox_empty(struct sandbox *sb, struct host *host)
 {
     drop_plan(sb); /* one that was never sealed has it yet, and with it the kernel's end */
     cool(sb);
     close_fd(&sb->root.storage_fd);
-    close_fd(&sb->control_fd);
-    close_fd(&sb->channel_fd);
+    discard_channel(&host->discard, &sb->control_fd);
+    discard_channel(&host->discard, &sb->channel_fd);
 }
 
 void sandbox_expire_groups(struct sandbox *shell, struct host *host, int64_t now)

@@ -91,7 +91,8 @@ bool sandbox_wants_packages(const struct spawn_create *r);
 
 /* Something came from the sealing child. Answers -1 with *failure when the seal failed: then the
  * sandbox is ENDING. It is LIVE when it worked. */
-MUST_CHECK int sandbox_on_report(struct sandbox *sb, struct spawn_failure *failure);
+MUST_CHECK int sandbox_on_report(struct sandbox *sb, struct discard *discard,
+                                 struct spawn_failure *failure);
 
 /* Whether its next step is a zygote's, which has until seal_deadline_ns for it. */
 bool sandbox_waits_for_zygote(const struct sandbox *sb);
@@ -122,7 +123,7 @@ void sandbox_on_exit(struct sandbox *sb);
 void sandbox_read_stats(struct sandbox *sb, struct spawn_stats *out);
 
 /* Lets go of all but its group and its slot; it must be reaped. */
-void sandbox_empty(struct sandbox *sb);
+void sandbox_empty(struct sandbox *sb, struct host *host);
 
 /* Removes what a shell keeps for the next ones, if they have not come in time. */
 void sandbox_expire_groups(struct sandbox *shell, struct host *host, int64_t now);

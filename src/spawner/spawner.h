@@ -42,8 +42,7 @@ struct spawner {
     size_t layer_seal_count;
     struct pollfd *polls; /* grows with the number of busy sandboxes */
     size_t poll_cap;
-    int fds[FD_PASS_MAX]; /* that came with the message being served; closed behind it */
-    size_t fd_count;
+    struct fd_bag bag; /* came with the message being served, and is given away behind it */
 };
 
 /* --- answering, in answer.c ------------------------------------------------------------------ */

@@ -129,11 +129,11 @@ static void op_zygote(struct spawner *s, const struct spawn_message *m, struct s
     (void)sb;
     struct zygote *z;
     struct spawn_failure failure = {.code = ERROR_INVALID, .layer = -1, .step = "zygote"};
-    if (m->create.zygote || zygote_start(&z, &s->host, &m->create, s->fds, &failure) < 0) {
+    if (m->create.zygote || zygote_start(&z, &s->host, &m->create, s->bag.fds, &failure) < 0) {
         answer_failure(s, m->serial, SPAWN_ZYGOTE, &failure);
         return;
     }
-    s->fd_count = 0; /* they are the zygote's now */
+    s->bag.count = 0; /* they are the zygote's now */
     add_zygote(s, z);
     struct spawn_message reply = answer_reply_to(m->serial, SPAWN_ZYGOTE, z->id);
     answer_send(s, &reply, NULL, 0);
@@ -186,7 +186,8 @@ static void op_seal_layer(struct spawner *s, const struct spawn_message *m, stru
     struct spawn_failure failure = {
         .code = ERROR_LIMIT, .layer = -1, .step = "too many package layers at a time"};
     if (s->layer_seal_count == LAYER_SEALS_MAX ||
-        layer_seal_start(&seal, &s->host.layers, sb, m->layer.digest, s->fds[0], &failure) < 0) {
+        layer_seal_start(&seal, &s->host.layers, sb, m->layer.digest, s->bag.fds[0], &failure) <
+            0) {
         answer_failure(s, m->serial, SPAWN_SEAL_LAYER, &failure);
         return;
     }
@@ -275,11 +276,12 @@ static void op_keep(struct spawner *s, const struct spawn_message *m, struct san
 {
     struct spawn_failure failure = not_kept;
     struct spawn_message reply = answer_reply_to(m->serial, SPAWN_KEEP, sb->id);
-    if (!s->serve.is_on || keep_set(&sb->keep, &m->keep, s->fds, &failure) < 0) {
+    if (!s->serve.is_on ||
+        keep_set(&sb->keep, &s->host.discard, &m->keep, s->bag.fds, &failure) < 0) {
         answer_failure(s, m->serial, SPAWN_KEEP, &failure);
         return;
     }
-    s->fd_count = 0; /* they are the sandbox's now */
+    s->bag.count = 0; /* they are the sandbox's now */
     answer_send(s, &reply, NULL, 0);
 }
 
@@ -432,14 +434,8 @@ static bool is_well_formed(const struct spawner *s, const struct spawn_message *
     const struct spawn_op *op = &ops[m->verb];
     size_t fd_count = m->verb == SPAWN_KEEP ? m->keep.count : op->fd_count;
     return op->run && op->phases & s->phase && op->names_sandbox == (m->sandbox != 0) &&
-           fd_count == s->fd_count && (m->verb != SPAWN_CREATE || !m->create.reserved) &&
+           fd_count == s->bag.count && (m->verb != SPAWN_CREATE || !m->create.reserved) &&
            is_zero(m->bytes + op->body_size, SPAWN_BODY_BYTES - op->body_size);
-}
-
-static void close_fds(struct spawner *s)
-{
-    while (s->fd_count > 0)
-        close(s->fds[--s->fd_count]);
 }
 
 /* The zygote of a destroy, which names it like a sandbox. */
@@ -467,9 +463,9 @@ void verbs_on_client(struct spawner *s)
     static const struct spawn_failure too_many = {
         .code = ERROR_LIMIT, .sys_errno = EMFILE, .layer = -1, .step = "receive fds"};
     struct spawn_message m = {0};
-    ssize_t n = fd_recv(s->client_fd, &m, sizeof(m), s->fds, &s->fd_count);
+    ssize_t n = fd_recv_bag(s->client_fd, &m, sizeof(m), &s->bag);
     if (n < 0 && errno == ECONNRESET) /* told before the last messages of one that has ended */
-        n = fd_recv(s->client_fd, &m, sizeof(m), s->fds, &s->fd_count);
+        n = fd_recv_bag(s->client_fd, &m, sizeof(m), &s->bag);
     bool is_end = n == 0 || (n < 0 && errno == ECONNRESET);
     if (n < 0 && errno == EMFILE) /* that is not the client's fault */
         answer_failure(s, m.serial, (enum spawn_verb)m.verb, &too_many);
@@ -477,5 +473,5 @@ void verbs_on_client(struct spawner *s)
         serve_message(s, &m);
     else
         answer_lose_client(s, !is_end);
-    close_fds(s);
+    discard_bag(&s->host.discard, &s->bag);
 }

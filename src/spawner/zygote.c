@@ -53,6 +53,7 @@ int zygote_start(struct zygote **out, struct host *host, const struct spawn_crea
         .process = {.pid_fd = -1, .report_fd = -1},
         .is_reaped = true,
         .fds = {fds[0], fds[1], fds[2]},
+        .discard = &host->discard,
         .deadline_ns = MIN(clock_now_ns() + START_LIMIT_NS, shell->deadline_ns),
     };
     memcpy(z->image, r->image, sizeof(z->image));
@@ -82,6 +83,7 @@ int zygote_start_brood(struct zygote **out, struct zygote *from, struct host *ho
         .process = {.pid_fd = -1, .report_fd = take_fd(&ours)},
         .is_reaped = true,
         .fds = {-1, -1, -1},
+        .discard = &host->discard,
         .deadline_ns = clock_now_ns() + BROOD_LIMIT_NS,
     };
     memcpy(z->image, from->image, sizeof(z->image));
@@ -93,7 +95,7 @@ int zygote_start_brood(struct zygote **out, struct zygote *from, struct host *ho
 static void drop_files(struct zygote *z)
 {
     for (size_t i = 0; i < SPAWN_ZYGOTE_FDS; i++)
-        close_fd(&z->fds[i]);
+        discard_add(z->discard, &z->fds[i]);
 }
 
 static int launch(struct zygote *z, struct host *host, struct error *err)
@@ -121,7 +123,7 @@ static int launch(struct zygote *z, struct host *host, struct error *err)
 static enum zygote_news on_shell(struct zygote *z, struct host *host, struct spawn_failure *failure)
 {
     struct error err;
-    if (sandbox_on_report(z->shell, failure) < 0) {
+    if (sandbox_on_report(z->shell, z->discard, failure) < 0) {
         sandbox_kill(z->shell);
         zygote_end(z);
         return ZYGOTE_FAILED;
@@ -140,8 +142,12 @@ static enum zygote_news on_shell(struct zygote *z, struct host *host, struct spa
 static enum zygote_news on_word(struct zygote *z, struct host *host, struct spawn_failure *failure)
 {
     struct seal_report report;
+    struct fd_bag strays;
     struct error err;
-    ssize_t n = seal_receive(&z->process, &report);
+    ssize_t n = seal_receive(&z->process, &report, &strays);
+    int sys_errno = errno;
+    discard_bag(z->discard, &strays);
+    errno = sys_errno;
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return ZYGOTE_NO_NEWS;
     z->is_reaped = z->process.pid == 0;
@@ -267,7 +273,7 @@ void zygote_end(struct zygote *z)
 {
     z->state = ZYGOTE_ENDING;
     drop_files(z);
-    close_fd(&z->process.report_fd);
+    discard_channel(z->discard, &z->process.report_fd);
     if (!z->is_reaped)
         syscall(SYS_pidfd_send_signal, z->process.pid_fd, SIGKILL, NULL, 0);
 }

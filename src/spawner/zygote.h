@@ -33,6 +33,7 @@ struct zygote {
     struct seal_child process;
     bool is_reaped;            /* also before it was born */
     int fds[SPAWN_ZYGOTE_FDS]; /* the client's, until it has started */
+    struct discard *discard;   /* where they go then */
     int64_t deadline_ns;       /* for being ready, then of its life */
     uint32_t destroy_serial;   /* 0: nobody waits for the end */
     struct sandbox *spare;     /* sealed in advance, for one who asks the same as the last; owned */

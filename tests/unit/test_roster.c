@@ -16,8 +16,9 @@
 
 static int removed;
 
-void sandbox_empty(struct sandbox *sb)
+void sandbox_empty(struct sandbox *sb, struct host *host)
 {
+    (void)host;
     sb->control_fd = -1;
 }
 
