@@ -237,6 +237,7 @@ static void make_arguments(const struct serving *s, struct words *w)
     for (size_t i = 0; dirs[i]; i++)
         words_add(w, xasprintf("--store=%s/images", dirs[i]));
     words_add(w, xasprintf("--layers=%s/layers", c->data_dir));
+    words_add(w, xasprintf("--watch=%" PRIu64 "ms", c->watchdog_ms));
     add_ceilings(w, c);
     words_add(w, xstrdup("--"));
     if (c->json)

@@ -384,6 +384,16 @@ const struct option_row config_options[] = {
      .help =
          "A session that was not used for this long stands still, with all that it has started, "
          "until it is used again; 0: it goes on"},
+    {.name = "watchdog",
+     .type = OPTION_DURATION_MS,
+     .flags = OPTION_CONFIG,
+     .offset = AT(watchdog_ms),
+     .preset = "10s",
+     .max = DAY_MS,
+     .group = CONFIG_GROUP_SERVER,
+     .help =
+         "A server that stands still for this long, though it has a processor, is replaced, and its "
+         "sessions go on; 0: never, for whoever looks into it with a debugger"},
     {.name = "retention",
      .type = OPTION_DURATION_MS,
      .flags = OPTION_CONFIG,

@@ -64,6 +64,7 @@ struct config {
     uint64_t ttl_ms;
     uint64_t idle_timeout_ms;
     uint64_t idle_freeze_ms; /* 0: never */
+    uint64_t watchdog_ms;    /* how long a loop may stand still; 0: for ever */
     uint64_t retention_ms;
     uint64_t artifact_retention_ms;
     uint64_t workspace_retention_ms; /* 0: for ever */

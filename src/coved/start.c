@@ -339,8 +339,10 @@ static void on_hello(void *ctx, const struct spawn_message *m, int *fds, const s
 {
     struct coved *c = ctx;
     (void)fds;
-    if (m)
+    if (m) {
         c->api.is_rootless = m->hello_reply.is_rootless;
+        spawner_client_watch(c->spawner);
+    }
     go_on(c, m ? NULL : err, load_store);
 }
 

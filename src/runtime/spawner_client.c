@@ -40,6 +40,7 @@ struct spawner_client {
     struct request *requests;
     spawner_event_fn event;
     void *ctx;
+    struct loop_timer *pulse; /* NULL: nobody watches */
 };
 
 /* --- starting -------------------------------------------------------------------------------- */
@@ -167,6 +168,7 @@ static void on_gone(struct spawner_client *c)
     error_set(&err, ERROR_UNAVAILABLE, "cove-spawner went away");
     loop_watch_free(c->watch);
     c->watch = NULL;
+    loop_timer_free(take_ptr(&c->pulse));
     while (c->requests) {
         struct request *r = take_request(c, c->requests->serial);
         int none[SPAWNER_REPLY_FDS];
@@ -289,10 +291,25 @@ int spawner_client_open(struct spawner_client **out, struct loop *loop,
     return 0;
 }
 
+static void on_pulse(void *ctx)
+{
+    struct spawner_client *c = ctx;
+    struct spawn_message m = {.verb = SPAWN_PULSE};
+    spawner_client_ask(c, &m, NULL, NULL);
+    loop_timer_free(c->pulse);
+    c->pulse = loop_timer_new(c->outbox.loop, SPAWN_PULSE_MS, on_pulse, c);
+}
+
+void spawner_client_watch(struct spawner_client *c)
+{
+    on_pulse(c);
+}
+
 void spawner_client_free(struct spawner_client *c)
 {
     if (!c)
         return;
+    loop_timer_free(c->pulse);
     loop_watch_free(c->watch);
     outbox_release(&c->outbox);
     while (c->requests)

@@ -43,6 +43,10 @@ MUST_CHECK int spawner_client_join(struct spawner_client **out, struct loop *loo
                                    spawner_reply_fn hello, spawner_event_fn event, void *ctx,
                                    struct error *err);
 
+/* From now on the spawner is told that the loop turns, and replaces a client of whom it is not: for
+ * one that the spawner has started. */
+void spawner_client_watch(struct spawner_client *client);
+
 /* Closes the connection: the spawner that we have started removes every sandbox that is left, and
  * ends; waits for that when there is one. Outstanding requests are dropped without a call. */
 void spawner_client_free(struct spawner_client *client);

@@ -23,6 +23,8 @@ static int next_timeout_ms(const struct spawner *s)
         wait = MIN(wait, MAX((due - now) / 1000000 + 1, 0));
     if (s->roster.deadline_ns != INT64_MAX)
         wait = MIN(wait, MAX((s->roster.deadline_ns - now) / 1000000 + 1, 0));
+    if (s->starter.turns)
+        wait = MIN(wait, STARTER_TURN_MS);
     if (discard_wait_ms(&s->host.discard) >= 0)
         wait = MIN(wait, discard_wait_ms(&s->host.discard));
     for (const struct sandbox *sb = s->roster.busy; sb; sb = sb->next) {
@@ -240,6 +242,7 @@ static void serve_resting(struct spawner *s)
 
 void loop_turn(struct spawner *s, int signal_fd)
 {
+    starter_on_turn(&s->starter);
     if (poll(s->polls, fill_polls(s, signal_fd), next_timeout_ms(s)) < 0 && errno != EINTR)
         s->is_stopping = true;
     serve_busy(s);

@@ -21,15 +21,22 @@
 #define EXIT_MISUSE 64
 #define EXIT_ALONE  69 /* no client came within the grace time, or it would be of no use */
 
+static void on_nudge(int number)
+{
+    (void)number; /* the call that it has interrupted goes on in its caller */
+}
+
 /* Our end comes as a request that leaves nothing behind, or as SIGKILL. */
 static int watch_signals(void)
 {
     sigset_t set;
+    const struct sigaction nudged = {.sa_handler = on_nudge};
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGHUP);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGINT, SIG_IGN); /* a key for the client, not for us */
+    sigaction(STARTER_NUDGE, &nudged, NULL);
     sigprocmask(SIG_BLOCK, &set, NULL);
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
@@ -136,6 +143,11 @@ static const struct option_row option_rows[] = {
      .offset = offsetof(struct options, serve.grace_ms),
      .preset = "30s",
      .help = "How long sandboxes wait for the next client"},
+    {.name = "watch",
+     .type = OPTION_DURATION_MS,
+     .offset = offsetof(struct options, serve.watch_ms),
+     .preset = "10s",
+     .help = "How long the loop of that client, or our own, may stand still; 0: for ever"},
     {.name = "lifeline",
      .type = OPTION_BOOL,
      .offset = offsetof(struct options, has_lifeline),
@@ -198,6 +210,7 @@ static int open_starter(struct spawner *s, const struct options *options, char *
     if (serve_open(&s->serve, &options->serve, arguments, &programs[STARTER_CLIENT], err) < 0 ||
         describe_proxy(&options->proxy, proxy_argv, &programs[STARTER_PROXY], err) < 0)
         return -1;
+    s->starter.watch_ms = options->serve.watch_ms;
     bool is_needed = programs[STARTER_CLIENT].path || programs[STARTER_PROXY].path;
     return is_needed ? starter_open(&s->starter, programs, err) : 0;
 }

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -52,6 +53,7 @@ int serve_open(struct serve *s, const struct serve_options *options, char **argu
 {
     size_t count = 0;
     *s = (struct serve){.options = options, .pid_fd = -1};
+    watchdog_init(&s->watchdog);
     if (!options->program)
         return 0;
     if (check_options(options, err) < 0)
@@ -75,6 +77,8 @@ static void forget(struct serve *s)
     s->pid_fd = -1;
     s->pid = 0;
     s->kill_ns = 0;
+    s->is_watched = false;
+    watchdog_close(&s->watchdog);
 }
 
 void serve_close(struct serve *s)
@@ -134,6 +138,35 @@ void serve_on_hello(struct serve *s)
 {
     s->alone_ns = 0;
     s->hello_ns = clock_now_ns();
+}
+
+void serve_on_pulse(struct serve *s)
+{
+    if (s->pid == 0 || s->options->watch_ms == 0)
+        return;
+    if (!s->is_watched)
+        watchdog_open(&s->watchdog, s->pid); /* ours to reap, so its number is still its own */
+    s->is_watched = true;
+    watchdog_turned(&s->watchdog);
+}
+
+/* Its sandboxes survive that, and whoever else uses the server waits for it. */
+static void replace_if_stuck(struct serve *s)
+{
+    char place[WATCHDOG_PLACE_BYTES];
+    if (!s->is_watched || s->kill_ns)
+        return;
+    int64_t stood_ns = watchdog_look(&s->watchdog);
+    if (stood_ns < (int64_t)s->options->watch_ms * MS)
+        return;
+    watchdog_place(&s->watchdog, place);
+    fprintf(stderr,
+            "cove-spawner: the client has not turned its loop for %lld ms (it stands in %s): "
+            "replacing it\n",
+            (long long)(stood_ns / MS), place);
+    s->is_watched = false;
+    watchdog_close(&s->watchdog);
+    syscall(SYS_pidfd_send_signal, s->pid_fd, SIGKILL, NULL, 0);
 }
 
 void serve_on_lost(struct serve *s, bool must_die)
@@ -202,6 +235,8 @@ bool serve_on_time(struct serve *s)
         s->kill_ns = 0;
         syscall(SYS_pidfd_send_signal, s->pid_fd, SIGKILL, NULL, 0);
     }
+    if (now >= watchdog_due_ns(&s->watchdog))
+        replace_if_stuck(s);
     return s->alone_ns && now >= grace_ends_ns(s);
 }
 
@@ -216,5 +251,5 @@ int64_t serve_due_ns(const struct serve *s)
         due = MIN(due, s->kill_ns);
     if (s->alone_ns)
         due = MIN(due, grace_ends_ns(s));
-    return due;
+    return MIN(due, watchdog_due_ns(&s->watchdog));
 }

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "spawner/starter.h"
+#include "spawner/watchdog.h"
 
 /* From the command line. */
 struct serve_options {
@@ -20,6 +21,7 @@ struct serve_options {
     uint64_t uid;  /* whom it runs as */
     uint64_t gid;
     uint64_t grace_ms; /* how long sandboxes live without a client that has said hello */
+    uint64_t watch_ms; /* how long its loop may stand still; 0: for ever */
 };
 
 struct serve {
@@ -35,6 +37,8 @@ struct serve {
     int64_t refused_ns; /* since when every one has refused to serve; 0: the last one has not */
     unsigned failures;
     bool is_last; /* there shall be no other */
+    struct watchdog watchdog;
+    bool is_watched; /* it has told of its loop, and must go on doing so */
 };
 
 /* *program is what the starter needs to know of the client, if there is to be one. `arguments` are
@@ -48,6 +52,7 @@ void serve_close(struct serve *serve); /* kills it, and waits for that */
 bool serve_start(struct serve *serve, struct starter *starter, int *socket);
 
 void serve_on_hello(struct serve *serve);
+void serve_on_pulse(struct serve *serve); /* its loop has turned */
 
 /* It has hung up, so it is about to end; one that lingers is killed, one that must is at once. */
 void serve_on_lost(struct serve *serve, bool must_die);
@@ -64,6 +69,7 @@ enum serve_news serve_on_poll(struct serve *serve);
 /* Every client of the whole grace time has refused, so the next ones will. */
 bool serve_is_hopeless(const struct serve *serve);
 
-/* What time brings. True when sandboxes have been without a client for too long. */
+/* What time brings; one whose loop stands still is killed. True when sandboxes have been without a
+ * client for too long. */
 bool serve_on_time(struct serve *serve);
 int64_t serve_due_ns(const struct serve *serve); /* when to call that again */

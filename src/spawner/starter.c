@@ -5,9 +5,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -17,10 +20,14 @@
 #include "base/fd.h"
 #include "base/scoped.h"
 #include "box/caps.h"
+#include "spawner/watchdog.h"
 #include "wire/egress.h"
 #include "wire/spawn.h"
 
 #define EXIT_NOT_BEGUN 127
+
+#define KILL_TIMES 6 /* as long as until it is interrupted may it stand until it is killed */
+#define MS         1000000ll
 
 _Static_assert(EGRESS_LINK_FD == SPAWN_CLIENT_FD, "each finds its socket at the same number");
 
@@ -81,6 +88,43 @@ static _Noreturn void become(const struct starter_program *p, int socket, pid_t 
 
 /* --- the starter ----------------------------------------------------------------------------- */
 
+/* What is watched of the spawner. */
+struct watch {
+    struct watchdog dog;
+    pid_t spawner;
+    uint32_t turns;    /* at the last look */
+    int64_t nudged_ns; /* of its standing, when it was interrupted last */
+};
+
+static void look(struct watch *w, const struct starter *s)
+{
+    char place[WATCHDOG_PLACE_BYTES];
+    uint32_t turns = atomic_load(s->turns);
+    if (turns != w->turns) {
+        w->turns = turns;
+        w->nudged_ns = 0;
+        watchdog_turned(&w->dog);
+        return;
+    }
+    int64_t stood_ns = watchdog_look(&w->dog), limit_ns = (int64_t)s->watch_ms * MS;
+    if (s->watch_ms == 0 || stood_ns < w->nudged_ns + limit_ns)
+        return;
+    watchdog_place(&w->dog, place);
+    bool is_over = stood_ns >= KILL_TIMES * limit_ns;
+    fprintf(stderr, "cove-spawner: its loop has not turned for %lld ms (it stands in %s): %s\n",
+            (long long)(stood_ns / MS), place,
+            is_over ? "killing it, and with it all sandboxes" : "interrupting what it waits for");
+    w->nudged_ns = stood_ns;
+    kill(w->spawner, is_over ? SIGKILL : STARTER_NUDGE);
+}
+
+static void wait_for_order(struct watch *w, const struct starter *s, int link)
+{
+    struct pollfd p = {.fd = link, .events = POLLIN};
+    while (poll(&p, 1, WATCHDOG_LOOK_MS) == 0)
+        look(w, s);
+}
+
 /* Each order is a kind and brings that program's end of a pair, and is answered by its pid, or -1.
  * Signals that are meant for all of us are the spawner's to answer. */
 static _Noreturn void serve_orders(const struct starter *s, int link, pid_t parent)
@@ -93,6 +137,10 @@ static _Noreturn void serve_orders(const struct starter *s, int link, pid_t pare
     if (sigprocmask(SIG_SETMASK, &all, NULL) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 ||
         prctl(PR_SET_DUMPABLE, 0) < 0 || getppid() != parent)
         _exit(1);
+    struct watch w = {.spawner = parent};
+    watchdog_init(&w.dog);
+    watchdog_open(&w.dog, parent);
+    wait_for_order(&w, s, link);
     while (fd_recv(link, &kind, sizeof(kind), fds, &count) == sizeof(kind) && count == 1 &&
            kind < STARTER_KINDS && s->programs[kind].path) {
         pid_t pid = (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, NULL, NULL, NULL, NULL);
@@ -101,6 +149,7 @@ static _Noreturn void serve_orders(const struct starter *s, int link, pid_t pare
         close(fds[0]);
         if (fd_send(link, &pid, sizeof(pid), NULL, 0) < 0)
             break;
+        wait_for_order(&w, s, link);
     }
     _exit(0);
 }
@@ -109,6 +158,12 @@ int starter_open(struct starter *s, const struct starter_program *programs, stru
 {
     int pair[2];
     memcpy(s->programs, programs, sizeof(s->programs));
+    s->turns =
+        mmap(NULL, sizeof(*s->turns), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (s->turns == MAP_FAILED) {
+        s->turns = NULL;
+        return error_sys(err, "share memory");
+    }
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return error_sys(err, "make a socket");
     s->fd = pair[0];
@@ -131,6 +186,15 @@ void starter_close(struct starter *s)
     if (s->pid > 0)
         waitpid(s->pid, NULL, 0);
     s->pid = 0;
+    if (s->turns)
+        munmap(s->turns, sizeof(*s->turns));
+    s->turns = NULL;
+}
+
+void starter_on_turn(struct starter *s)
+{
+    if (s->turns)
+        atomic_fetch_add(s->turns, 1);
 }
 
 pid_t starter_start(struct starter *s, enum starter_kind kind, int socket)

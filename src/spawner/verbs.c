@@ -361,6 +361,14 @@ static void op_ping(struct spawner *s, const struct spawn_message *m, struct san
     answer_send(s, &reply, NULL, 0);
 }
 
+static void op_pulse(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
+{
+    struct spawn_message reply = answer_reply_to(m->serial, SPAWN_PULSE, 0);
+    (void)sb;
+    serve_on_pulse(&s->serve);
+    answer_send(s, &reply, NULL, 0);
+}
+
 static void op_proxy(struct spawner *s, const struct spawn_message *m, struct sandbox *sb)
 {
     struct spawn_failure failure;
@@ -416,6 +424,7 @@ static const struct spawn_op ops[SPAWN_VERB_COUNT] = {
     [SPAWN_EGRESS] = {PHASE_READY, 0, true, 0, op_egress},
     [SPAWN_SEAL_LAYER] = {PHASE_READY, sizeof(struct spawn_layer), true, SPAWN_LAYER_FDS,
                           op_seal_layer},
+    [SPAWN_PULSE] = {PHASE_READY, 0, false, 0, op_pulse},
     [SPAWN_FIND_LAYER] = {PHASE_READY, sizeof(struct spawn_layer), false, 0, op_find_layer},
 };
 

@@ -13,7 +13,7 @@
 
 #include "wire/layer.h"
 
-#define SPAWN_VERSION       3
+#define SPAWN_VERSION       4
 #define SPAWN_MESSAGE_BYTES 256
 #define SPAWN_BODY_BYTES    (SPAWN_MESSAGE_BYTES - 24)
 #define SPAWN_DIGEST_BYTES  32
@@ -69,8 +69,12 @@ enum spawn_verb {
                        * digest; its processes must be over, or are killed. Fd: a memory file that
                        * is kept beside the layer, unread. One that exists already stays as it is */
     SPAWN_FIND_LAYER, /* is there a package layer with this digest? */
+    SPAWN_PULSE,      /* the client's loop has turned. From the first one on a client that the
+                       * spawner has started is replaced when none comes for long */
     SPAWN_VERB_COUNT
 };
+
+#define SPAWN_PULSE_MS 2000 /* between two of them */
 
 enum spawn_flags {
     SPAWN_REPLY = 1 << 0,

@@ -2,6 +2,7 @@
 """cove-spawner as a server: it starts its client, outlives it, and keeps what the next one needs.
 
 The client here is a relay that hands its end of the socket to the test and lives until it is told to end."""
+import contextlib
 import json
 import os
 import random
@@ -10,13 +11,14 @@ import signal
 import socket
 import struct
 import subprocess
+import time
 
 import pytest
 
 import covetest
 from covetest import BUILD, CGROUP_PARENT, PATIENCE, nothing_is_left, wait_for
 from spawner_protocol_test import (CREATE, DESTROY, ENTRY, EXITED, GUEST, GUEST_READY, INVALID, KEEP, LIST,
-                                   MESSAGE, NOT_FOUND, PING, SEALED, STATS, TAKE, Answer, Spawner, image, keep_body,
+                                   MESSAGE, NOT_FOUND, PING, PULSE, SEALED, STATS, TAKE, Answer, Spawner, image, keep_body,
                                    message, random_message, start_sleeper)
 
 pytestmark = pytest.mark.skipif(not covetest.IS_ROOT, reason="uids of their own need root")
@@ -482,6 +484,140 @@ def test_descriptors_that_could_stop_the_spawner_are_refused(server, client, dig
     server.ends()
 
 
+# --- what waits when it is closed ---------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def lingering():
+    """A descriptor whose close waits for ages, to be given away before ours is closed."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        sender = socket.create_connection(listener.getsockname())
+        peer, _ = listener.accept()
+    sender.setblocking(False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            sender.send(bytes(65536))
+    sender.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 1000))
+    yield sender.detach()
+    peer.close()  # which ends every wait
+
+
+def in_a_queue(fd):
+    """A socket that has this one in its queue, and that nobody can send to any more."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    socket.send_fds(theirs, [b"x"], [fd])
+    theirs.close()
+    return ours.detach()
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_what_lies_in_a_kept_socket_stops_nobody(server, client, digest, depth):
+    made = client.create(digest)
+    for _ in range(3):
+        with lingering() as fd:
+            for _ in range(depth):
+                inner, fd = fd, in_a_queue(fd)
+                os.close(inner)
+            assert client.keep(made.sandbox, 0, fd).failure is None
+            os.close(fd)
+            assert client.ask(PING).failure is None
+            assert client.keep(made.sandbox, 0).failure is None, "it is closed"
+            assert client.ask(PING).failure is None
+    client.leave(0)
+    server.ends()
+
+
+def send_and_close(server, client, data, fd, copies=1):
+    """The spawner is the last who has it, also when it reads sooner than we can close."""
+    os.kill(server.process.pid, signal.SIGSTOP)
+    client.send(data, [fd] * copies)
+    os.close(fd)
+    os.kill(server.process.pid, signal.SIGCONT)
+
+
+def test_what_comes_with_a_message_stops_nobody(server, client, digest):
+    made = client.create(digest)
+    with lingering() as refused, lingering() as unwanted:
+        send_and_close(server, client, message(KEEP, 76, sandbox=made.sandbox, body=keep_body(0, 1, LABEL, None)), refused)
+        answer = client.receive()
+        assert (answer.serial, answer.failure[0]) == (76, INVALID)
+        assert client.ask(PING).failure is None
+        send_and_close(server, client, message(PING, 77), unwanted, copies=200)  # which has none to bring
+        assert client.is_hung_up_on()
+        client.close()
+        second = server.client()
+        second.hello()
+        assert [number for number, _ in second.list()] == [made.sandbox]
+        second.leave(0)
+        server.ends()
+
+
+# --- who stands still ---------------------------------------------------------------------------
+
+WATCH = "1s"
+
+
+@pytest.fixture
+def watched():
+    server = Server("--watch", WATCH)
+    yield server
+    server.release()
+
+
+def test_a_client_that_stands_still_is_replaced(watched, digest):
+    client = watched.client()
+    client.hello()
+    made = client.create(digest)
+    assert client.keep(made.sandbox, 0).failure is None
+    assert client.ask(PULSE).failure is None  # and not once more
+    second = watched.client()
+    second.hello()
+    assert [number for number, _ in second.list()] == [made.sandbox], "its sandboxes stay"
+    assert "the client has not turned its loop for" in watched.stderr()
+    second.leave(0)
+    watched.ends()
+    client.close()
+
+
+def test_a_client_that_turns_is_not(watched):
+    client = watched.client()
+    client.hello()
+    end = time.monotonic() + 3
+    while time.monotonic() < end:
+        assert client.ask(PULSE).failure is None
+    assert "loop" not in watched.stderr()
+    client.leave(0)
+    watched.ends()
+
+
+def test_a_spawner_that_stands_still_is_told_of(watched, digest):
+    client = watched.client()
+    client.hello()
+    made = client.create(digest)
+    os.kill(watched.process.pid, signal.SIGSTOP)
+    wait_for(lambda: "its loop has not turned for" in watched.stderr(), "the line that tells of it")
+    os.kill(watched.process.pid, signal.SIGCONT)
+    assert client.ask(STATS, made.sandbox).failure is None, "it goes on"
+    client.leave(0)
+    watched.ends()
+
+
+def test_a_spawner_that_goes_on_standing_is_killed(watched, digest):
+    client = watched.client()
+    client.hello()
+    made = client.create(digest)
+    with socket.socket(fileno=os.dup(made.fds[0])) as control:
+        control.settimeout(PATIENCE)
+        assert GUEST.unpack(control.recv(4096))[0] == GUEST_READY
+        start_sleeper(control)
+    os.kill(watched.process.pid, signal.SIGSTOP)
+    assert watched.process.wait(PATIENCE) == -signal.SIGKILL
+    assert "killing it, and with it all sandboxes" in watched.stderr()
+    assert client.is_hung_up_on()
+    client.close()
+    wait_for(lambda: not covetest.is_alive(client.facts["pid"]), "its client is gone, too")
+
+
 @pytest.mark.parametrize("slot, count", [(3, 0), (2**32 - 1, 1), (0, 5), (1, 12)])
 def test_slots_and_counts_out_of_range_are_refused(server, client, digest, slot, count):
     made, reader = client.create(digest), os.pipe()[0]
@@ -541,7 +677,7 @@ def test_random_messages_of_many_clients(digest, is_long):
     dice, made = random.Random(160), 0
     for _ in range(7 if is_long else 1):
         servers = [Server() for _ in range(8)]  # their clients end so soon that the pauses between them grow
-        for server in servers * 5:
+        for server in servers * 8:
             client = server.client()
             client.hello()
             made += talk_nonsense(client, dice, digest)

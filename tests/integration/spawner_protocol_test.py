@@ -19,11 +19,11 @@ from covetest import BUILD, CGROUP_PARENT, PATIENCE, nothing_is_left, wait_for
 pytestmark = pytest.mark.skipif(not covetest.IS_ROOT, reason="uids of their own need root")
 
 # src/wire/spawn.h
-VERSION, MESSAGE, HEADER = 3, 256, struct.Struct("<IHHQQ")
+VERSION, MESSAGE, HEADER = 4, 256, struct.Struct("<IHHQQ")
 BODY = MESSAGE - HEADER.size
 (HELLO, CREATE, STATS, KILL, DESTROY, PROBE, PING, EXITED, SEALED, ZYGOTE, FREEZE, THAW, CULL, KEEP, LIST,
- TAKE, BROOD, APART, PROXY, EGRESS, SEAL_LAYER, FIND_LAYER) = range(1, 23)
-VERBS = 23
+ TAKE, BROOD, APART, PROXY, EGRESS, SEAL_LAYER, FIND_LAYER, PULSE) = range(1, 24)
+VERBS = 24
 REPLY, FAILED = 1, 2
 ALLOW_DEGRADED, UNCOUNTED = 1, 2
 LIMITS = ("memory_bytes", "disk_bytes", "inodes", "cpu_milli", "pids", "open_files", "lifetime_ms")
@@ -793,7 +793,7 @@ def random_message(dice, digest, sandbox):
     kind = dice.random()
     if kind < 0.02:
         return dice.randbytes(dice.choice([1, 24, 255, MESSAGE, MESSAGE, 257, 5000]))
-    verb = dice.choice([STATS, KILL, DESTROY, PING, CREATE] * 5 + [FREEZE, THAW, CULL, KEEP, LIST, TAKE, BROOD, APART, EGRESS, PROXY] * 2 +
+    verb = dice.choice([STATS, KILL, DESTROY, PING, CREATE] * 5 + [FREEZE, THAW, CULL, KEEP, LIST, TAKE, BROOD, APART, EGRESS, PROXY, PULSE] * 2 +
                        [PROBE, HELLO, dice.randrange(VERBS + 2)])
     flags = dice.choice([0] * 30 + [dice.getrandbits(16)])
     serial = dice.choice([0] + [dice.getrandbits(32) or 1] * 30)

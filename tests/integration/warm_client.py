@@ -14,7 +14,7 @@ import struct
 import subprocess
 import sys
 
-VERSION = 3
+VERSION = 4
 HELLO, CREATE, DESTROY, SEALED, ZYGOTE = 1, 2, 5, 9, 10
 FAILED = 2
 HEADER, FAILURE = struct.Struct("<IHHQQ"), struct.Struct("<iii96s")

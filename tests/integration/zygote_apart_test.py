@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Copies of one warm python are alike in nothing that must differ."""
+import contextlib
 import json
 import os
 import select
+import socket
 import stat
 
 import pytest
 
 import covetest
 from spawner_protocol_test import DESTROY
+from strays import SO_PASSRIGHTS
 from zygotes import KERNEL, PATIENCE, SPEAK, host, pytestmark  # noqa: F401
 
 
@@ -148,6 +151,8 @@ def test_a_socket_that_is_still_on_its_way_keeps_its_network_to_itself(host):
     zygote = host.zygote()
     first = host.session(zygote)
     which = network(first)[0]
+    with contextlib.suppress(OSError):
+        first.channel.setsockopt(socket.SOL_SOCKET, SO_PASSRIGHTS, 1)  # else the kernel refuses to send any
     with first.begin("import socket, array\nchannel = socket.socket(fileno=3)\n"
               "secret = socket.socket(socket.AF_UNIX); secret.bind('\\0name'); secret.listen()\n"
               "channel.sendmsg([b''.ljust(16, b'\\0')], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [secret.fileno()]))])"):
