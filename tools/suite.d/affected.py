@@ -55,6 +55,9 @@ SUBJECTS = (
     ("integration/spawner_protocol integration/spawner_group integration/keeper integration/failmalloc integration/crash "
      "integration/uninitialised integration/run", "src/spawner/* src/wire/spawn.h src/runtime/spawner_client.* src/wire/meter.* src/box/cgroup*"),
     ("integration/layer", "src/spawner/layer_* src/box/layer_copy.* src/image/layer_cache.*"),
+    ("integration/strays server/wall",
+     "src/base/fd.* src/event/closer.* src/runtime/sandbox_socket.* src/box/seccomp_rules.* src/spawner/discard.* src/spawner/watchdog.* "
+     "src/spawner/starter.*"),
     ("server/serve", "src/confine/* src/coved/*"),
     # the way out
     ("server/egress server/egress_abuse server/egress_programs server/secrets server/packages hostile/network",
