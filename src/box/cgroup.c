@@ -71,6 +71,15 @@ static void format_memory(const struct spawn_limits *limits, char *out, size_t s
     snprintf(out, size, "%" PRIu64, limits->memory_bytes);
 }
 
+/* TCP and UDP buffers, which version 1 counts apart from all other memory, and only where this
+ * limit is set. So a sandbox may have so much on top of its memory. An eighth of it is enough: a
+ * socket that finds no room goes on with a page or two, and 32 MiB are a hundred busy connections.
+ */
+static void format_sockets(const struct spawn_limits *limits, char *out, size_t size)
+{
+    snprintf(out, size, "%" PRIu64, MIN(limits->memory_bytes / 8, CGROUP_SOCKET_BYTES_MAX));
+}
+
 static void format_zero(const struct spawn_limits *limits, char *out, size_t size)
 {
     (void)limits;
@@ -107,6 +116,7 @@ static const struct limit_row limit_rows[] = {
     {CGROUP_MEMORY, "memory.limit_in_bytes", "memory.max", 0, format_memory},
     /* With swap a memory limit is none. Both files are missing where the kernel has no swap. */
     {CGROUP_MEMORY, "memory.memsw.limit_in_bytes", NULL, OPTIONAL, format_memory},
+    {CGROUP_MEMORY, CGROUP_SOCKET_LIMIT, NULL, OPTIONAL, format_sockets},
     {CGROUP_MEMORY, "memory.swappiness", "memory.swap.max", OPTIONAL, format_zero},
     {CGROUP_PIDS, "pids.max", "pids.max", 0, format_pids},
     {CGROUP_CPU, "cpu.cfs_quota_us", NULL, 0, format_cpu_v1},

@@ -49,7 +49,8 @@ enum cgroup_file {
     CGROUP_FILE_PROCESSES = METER_COUNTERS,
     CGROUP_FILE_EVENTS,
     CGROUP_FILE_CHARGED,
-    CGROUP_FILE_PEAK, /* to be set back */
+    CGROUP_FILE_SOCKETS, /* what their buffers hold */
+    CGROUP_FILE_PEAK,    /* to be set back */
     CGROUP_FILE_QUOTA,
     CGROUP_FILE_COUNT
 };
@@ -72,6 +73,9 @@ struct cgroup {
 void cgroup_tree_open(struct cgroup_tree *tree, const char *parent_name, bool is_rootless);
 void cgroup_tree_close(struct cgroup_tree *tree);
 bool cgroup_tree_has(const struct cgroup_tree *tree, enum cgroup_controller controller);
+/* Whether nothing that a sandbox makes escapes its memory group. Version 1 counts buffers of
+ * sockets in files of their own, which may be missing. */
+bool cgroup_tree_counts_memory(const struct cgroup_tree *tree);
 /* *out: what tells its parent from others; 0: it has none. */
 MUST_CHECK int cgroup_tree_number(const struct cgroup_tree *tree, uint64_t *out, struct error *err);
 

@@ -20,6 +20,7 @@ static const struct {
     [CGROUP_FILE_PROCESSES] = {CGROUP_PIDS, "pids.current", O_RDONLY},
     [CGROUP_FILE_EVENTS] = {CGROUP_UNIFIED, "cgroup.events", O_RDONLY},
     [CGROUP_FILE_CHARGED] = {CGROUP_MEMORY, "memory.usage_in_bytes", O_RDONLY},
+    [CGROUP_FILE_SOCKETS] = {CGROUP_MEMORY, "memory.kmem.tcp.usage_in_bytes", O_RDONLY},
     [CGROUP_FILE_PEAK] = {CGROUP_MEMORY, "memory.max_usage_in_bytes", O_WRONLY},
     [CGROUP_FILE_QUOTA] = {CGROUP_CPU, "cpu.cfs_quota_us", O_WRONLY},
 };

@@ -4,6 +4,9 @@
 
 #include "box/cgroup.h"
 
+#define CGROUP_SOCKET_LIMIT     "memory.kmem.tcp.limit_in_bytes" /* of version 1; UDP's, too */
+#define CGROUP_SOCKET_BYTES_MAX (32 * MIB)
+
 bool cgroup_write_file(int dir_fd, const char *name, const char *text);
 bool cgroup_read_file(int dir_fd, const char *name, char *text, size_t size);
 

@@ -39,6 +39,15 @@ static uint64_t charged_in_advance(void)
     return CHARGE_BATCH_BYTES * (uint64_t)MIN(MAX(processors, 1), CHARGE_BATCHES_MAX);
 }
 
+/* Their buffers are counted to the page, and for as long as anybody holds the socket: one that is
+ * on its way in another, or that the kernel still takes down, would be the next tenant's to pay
+ * for. */
+static bool has_no_sockets(struct cgroup *cg, const struct cgroup_tree *tree)
+{
+    uint64_t held;
+    return cgroup_read_number(cg, tree, CGROUP_FILE_SOCKETS, &held) && held == 0;
+}
+
 static bool is_at_rest(struct cgroup *cg, const struct cgroup_tree *tree)
 {
     char events[NUMBER_BYTES];
@@ -46,7 +55,7 @@ static bool is_at_rest(struct cgroup *cg, const struct cgroup_tree *tree)
     return cgroup_read_open(cg, tree, CGROUP_FILE_EVENTS, events, sizeof(events)) &&
            strcmp(events, "populated 0\nfrozen 0\n") == 0 &&
            cgroup_read_number(cg, tree, CGROUP_FILE_CHARGED, &charged) &&
-           charged < charged_in_advance();
+           charged < charged_in_advance() && has_no_sockets(cg, tree);
 }
 
 /* The quota is written although it is the same: that makes what is left of the period whole again,

@@ -300,6 +300,15 @@ bool cgroup_tree_has(const struct cgroup_tree *tree, enum cgroup_controller cont
     return tree->where[controller] >= 0;
 }
 
+/* Only a file that is not there is missing: any other error is for who sets the limit to meet. */
+bool cgroup_tree_counts_memory(const struct cgroup_tree *tree)
+{
+    int at = tree->where[CGROUP_MEMORY];
+    return at >= 0 &&
+           (cgroup_is_v2(tree, CGROUP_MEMORY) ||
+            faccessat(tree->parent_fd[at], CGROUP_SOCKET_LIMIT, F_OK, 0) == 0 || errno != ENOENT);
+}
+
 bool cgroup_is_v2(const struct cgroup_tree *tree, enum cgroup_controller controller)
 {
     return tree->where[controller] >= 0 && tree->where[controller] == tree->where[CGROUP_UNIFIED];

@@ -22,7 +22,8 @@ struct seal_plan {
     size_t filter_len;
     struct spawn_limits limits;
     struct cgroup_entry entry;
-    bool has_memory_cgroup; /* else a per-process limit stands in */
+    bool has_memory_cgroup; /* which counts all of it; else a per-process limit and a watch stand in
+                             */
     bool has_pids_cgroup;   /* else RLIMIT_NPROC does */
     int init_fd;            /* cove-init, as a sealed memfd */
     int control_fd;         /* init's end of its control socket */

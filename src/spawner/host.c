@@ -142,8 +142,8 @@ int host_open(struct host *host, const struct host_options *options, struct erro
     if (cgroup_tree_number(&host->cgroups, &number, err) < 0 ||
         (number > 0 && slot_table_join(&host->slots, number, err) < 0))
         return -1;
-    host->filter_len = seccomp_compile(host->filter, SECCOMP_WHOLE,
-                                       cgroup_tree_has(&host->cgroups, CGROUP_MEMORY));
+    host->filter_len =
+        seccomp_compile(host->filter, SECCOMP_WHOLE, cgroup_tree_counts_memory(&host->cgroups));
     return 0;
 }
 

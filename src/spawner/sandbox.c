@@ -121,7 +121,7 @@ static void fill_plan(struct sandbox *sb, const struct host *host, const struct 
     plan->init_fd = host->init_fd;
     plan->gate_fd = -1;
     plan->net_fd = -1;
-    plan->has_memory_cgroup = cgroup_tree_has(sb->tree, CGROUP_MEMORY);
+    plan->has_memory_cgroup = cgroup_tree_counts_memory(sb->tree);
     plan->has_pids_cgroup = cgroup_tree_has(sb->tree, CGROUP_PIDS);
 }
 

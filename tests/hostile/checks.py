@@ -65,6 +65,14 @@ def at_most(name: str, limit: int, at_least: int = 0) -> Check:
     return check
 
 
+def sockets_held(limit_mb: int) -> Check:
+    """Told by the host's own counter: what no group counts, no told peak shows."""
+    def check(run: Run) -> None:
+        assert run.kind == "oom" or "sent_mb" in run.lines(), "the probe did not get so far"
+        assert run.sockets_mb <= limit_mb, f"sockets held {run.sockets_mb:.0f} MB, expected up to {limit_mb}"
+    return check
+
+
 def said(text: str, stream: str = "stdout") -> Check:
     def check(run: Run) -> None:
         assert text in ((run.document or {}).get(stream) or ""), f"'{text}' is not in {stream}"

@@ -154,6 +154,7 @@ class Run:
     hung: bool
     peaks_kb: dict[str, int]
     out: Path
+    sockets_mb: float = 0  # by how much the machine's TCP and UDP buffers grew meanwhile, everybody's
     typed: bytes = b""  # what arrived at the terminal the run was given
     document: dict | None = None
     problem: str = ""
@@ -283,6 +284,7 @@ class Running:
     def __init__(self, cove: Cove, argv: list[str], stdin: str):
         self.cove, self.argv, self.stdin = cove, argv, stdin
         self.peaks: dict[str, int] = {}
+        self.sockets_mb, self._sockets_before = 0.0, host.socket_mb()
         self.master = self.slave = -1
         self.input = None
         self._out = tempfile.TemporaryFile(dir=cove.cache)
@@ -318,8 +320,9 @@ class Running:
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
     def _sample(self) -> None:
-        """Keeps the largest resident size of each program that runs outside the sandbox."""
+        """Keeps the largest resident size of each program that runs outside the sandbox, and that of all sockets."""
         while not self._stop.wait(0.05):
+            self.sockets_mb = max(self.sockets_mb, host.socket_mb() - self._sockets_before)
             for process in host.outside_of(self.process.pid)[0]:
                 if process.name.startswith("cove"):
                     peak = max(self.peaks.get(process.name, 0), process.peak_kb)
@@ -352,7 +355,7 @@ class Running:
         self._err.seek(0)
         code = self.process.returncode
         return Run(self.argv, code if code >= 0 else 128 - code, wall, self._out.read(),
-                   self._err.read(), hung, self.peaks, self.cove.doors.out, self._typed())
+                   self._err.read(), hung, self.peaks, self.cove.doors.out, self.sockets_mb, self._typed())
 
     def _typed(self) -> bytes:
         """What a reader of the terminal would get, had the run typed into it."""

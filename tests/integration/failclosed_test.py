@@ -57,6 +57,7 @@ HARMLESS = [
     ("start", "fcntl", "cgroup", LEFTOVERS),
     ("start", "getdents64", "", LEFTOVERS),
     ("start", "epoll_create1", "", NO_REST),
+    *[(role, "faccessat", "kmem.tcp", "not there is one answer, no answer is another") for role in ("start", "create")],
     ("create", "epoll_create1", "", NO_REST),
     ("create", "epoll_ctl", "", NO_REST),
     ("start", "prctl", "^0x4 ", "keeps other processes of root's from reading the spawner"),
@@ -181,8 +182,8 @@ def look_from_outside(pid):
     groups = {name: path for name, path in covetest.groups_of(program).items()}
     limits = {}
     for folder in covetest.sandbox_groups():
-        for name in ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.swappiness", "pids.max",
-                     "cpu.cfs_quota_us", "cpu.max", "memory.max", "memory.swap.max"):
+        for name in ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.kmem.tcp.limit_in_bytes",
+                     "memory.swappiness", "pids.max", "cpu.cfs_quota_us", "cpu.max", "memory.max", "memory.swap.max"):
             if (folder / name).exists():
                 limits[name] = read_text(folder / name)
     spaces = {name: os.readlink(f"/proc/{program}/ns/{name}") != os.readlink(f"/proc/self/ns/{name}")

@@ -5,12 +5,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -167,6 +169,9 @@ static void test_limits(void **state)
     assert_limit(&w, &cg, CGROUP_PIDS, "pids.max", "pids.max", (const char *[]){"33", "33"});
     assert_limit(&w, &cg, CGROUP_CPU, "cpu.cfs_quota_us", "cpu.max",
                  (const char *[]){"150000", "150000 100000"});
+    if (!cgroup_is_v2(&w.tree, CGROUP_MEMORY) && cgroup_tree_counts_memory(&w.tree))
+        assert_limit(&w, &cg, CGROUP_MEMORY, "memory.kmem.tcp.limit_in_bytes", NULL,
+                     (const char *[]){"8388608", NULL});
     remove_soon(&w, &cg);
     assert_false(exists(&w, SLOT));
     world_close(&w);
@@ -387,6 +392,26 @@ static void test_other_names(void **state)
     assert_int_equal(mkdirat(f.tree.parent_fd[0], "4242", 0755), 0);
     cgroup_tree_each(&f.tree, note_slot, &seen);
     assert_int_equal(seen, 1);
+    fake_close(&f);
+}
+
+/* Version 1 counts buffers of sockets by files of their own, which a kernel may lack. */
+static void test_counts_memory(void **state)
+{
+    (void)state;
+    struct fake f;
+    fake_open(&f, "", 0);
+    f.tree.where[CGROUP_MEMORY] = -1;
+    assert_false(cgroup_tree_counts_memory(&f.tree));
+    f.tree.where[CGROUP_MEMORY] = 0;
+    f.tree.where[CGROUP_UNIFIED] = -1;
+    assert_false(cgroup_tree_counts_memory(&f.tree));
+    scoped_fd int fd = openat(f.tree.parent_fd[0], "memory.kmem.tcp.limit_in_bytes",
+                              O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    assert_true(cgroup_tree_counts_memory(&f.tree));
+    assert_int_equal(unlinkat(f.tree.parent_fd[0], "memory.kmem.tcp.limit_in_bytes", 0), 0);
+    f.tree.where[CGROUP_UNIFIED] = 0; /* version 2 counts them with the rest */
+    assert_true(cgroup_tree_counts_memory(&f.tree));
     fake_close(&f);
 }
 
@@ -787,6 +812,61 @@ static void test_renew_in_use(void **state)
     world_close(&w);
 }
 
+/* Datagrams that nobody reads, in a socket that outlives its maker in our hands. */
+static void hold_datagrams(int out_fd)
+{
+    static char text[32 * KIB];
+    struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t len = sizeof(here);
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    if (bind(fd, (struct sockaddr *)&here, len) < 0 ||
+        getsockname(fd, (struct sockaddr *)&here, &len) < 0 ||
+        sendto(fd, text, sizeof(text), 0, (struct sockaddr *)&here, len) != sizeof(text) ||
+        fd_send(out_fd, "f", 1, &fd, 1) < 0)
+        _exit(1);
+    _exit(0);
+}
+
+static int pair_for_datagrams[2];
+
+static void make_datagrams(void)
+{
+    hold_datagrams(pair_for_datagrams[1]);
+}
+
+static void test_renew_with_sockets(void **state)
+{
+    (void)state;
+    struct world w;
+    struct cgroup cg;
+    char byte;
+    int fds[FD_PASS_MAX], status;
+    size_t count;
+    open_renewing(&w, &cg);
+    if (!cgroup_tree_counts_memory(&w.tree)) {
+        remove_soon(&w, &cg);
+        world_close(&w);
+        check_skip("this kernel does not count sockets by version 1");
+    }
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair_for_datagrams), 0);
+    pid_t pid = start_living(&w, &cg, make_datagrams);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_int_equal(fd_recv(pair_for_datagrams[0], &byte, 1, fds, &count), 1);
+    assert_int_equal(count, 1);
+    for (int tries = 0; tries < 100; tries++) { /* what else it held has long been given back */
+        cgroup_write_of(&cg, &w.tree, CGROUP_MEMORY, "memory.force_empty", "0");
+        assert_false(cgroup_renew(&cg, &w.tree, &limits));
+        sched_yield();
+    }
+    close(fds[0]);
+    renew_soon(&w, &cg);
+    close(pair_for_datagrams[0]);
+    close(pair_for_datagrams[1]);
+    remove_soon(&w, &cg);
+    world_close(&w);
+}
+
 static void test_unmarked(void **state)
 {
     (void)state;
@@ -810,6 +890,8 @@ int main(void)
     check_one(&check, "a list longer than a buffer is killed to its end", test_long_list);
     check_one(&check, "impossible pids are never killed", test_never_killed);
     check_one(&check, "only slots are found", test_other_names);
+    check_one(&check, "a group that does not count sockets does not count memory",
+              test_counts_memory);
     check_one(&check, "without cgroups nothing is made, and nothing fails", test_no_tree);
     check_one(&check, "what is not counted has only the groups of its limits", test_trim);
     check_one(&check, "a zygote's groups lie in one that it may clone into", test_nest);
@@ -819,6 +901,8 @@ int main(void)
     check_one(&check, "open files of a group tell nothing of the next", test_files_of_one_gone);
     check_one(&check, "the way into a group can be used again", test_way_in);
     check_one(&check, "a group that is in use, frozen or gone is not renewed", test_renew_in_use);
+    check_one(&check, "nor is one that pays for a socket, whoever has that",
+              test_renew_with_sockets);
     check_one(&check, "counters that cannot be set back mark a group", test_unmarked);
     return check_run(&check, "cgroup");
 }
