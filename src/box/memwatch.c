@@ -39,16 +39,28 @@ static uint64_t status_bytes(const char *status, const char *name)
     return line ? strtoull(line + strlen(name), NULL, 10) * KIB : 0;
 }
 
-/* Anonymous memory, and what is shared but stands in no file of the storage. Exactly, pages that
- * several processes have count for each with its share of them; that walks every page table. */
+static bool read_of(pid_t pid, const char *file, char *text, size_t size)
+{
+    char path[48];
+    snprintf(path, sizeof(path), "/proc/%d/%s", pid, file);
+    return read_proc(path, text, size);
+}
+
+/* Anonymous memory, what is shared but stands in no file of the storage, and the tables of all
+ * pages, of which a map that is only read, and holds nothing, needs as many as any other. Exactly,
+ * pages that several processes have count for each with its share of them; that walks every page
+ * table. */
 static uint64_t own_bytes(pid_t pid, bool is_exact)
 {
-    char path[48], text[4096];
-    snprintf(path, sizeof(path), is_exact ? "/proc/%d/smaps_rollup" : "/proc/%d/status", pid);
-    if (!read_proc(path, text, sizeof(text)))
+    char text[4096];
+    if (!read_of(pid, "status", text, sizeof(text)))
         return 0;
-    return is_exact ? status_bytes(text, "\nPss_Anon:") + status_bytes(text, "\nPss_Shmem:")
-                    : status_bytes(text, "\nRssAnon:") + status_bytes(text, "\nRssShmem:");
+    uint64_t tables = status_bytes(text, "\nVmPTE:");
+    if (!is_exact)
+        return tables + status_bytes(text, "\nRssAnon:") + status_bytes(text, "\nRssShmem:");
+    if (!read_of(pid, "smaps_rollup", text, sizeof(text)))
+        return tables;
+    return tables + status_bytes(text, "\nPss_Anon:") + status_bytes(text, "\nPss_Shmem:");
 }
 
 /* Adds the children of one thread to the list. */

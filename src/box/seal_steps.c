@@ -169,8 +169,10 @@ int seal_step_rlimits(struct seal *s)
             return -1;
     }
     /* The spawner adds up the whole sandbox and kills it over the limit; this bounds one process
-     * until it looks. The slack is for what interpreters reserve and never touch. */
-    if (!s->plan->has_memory_cgroup && lower_limit(RLIMIT_DATA, l->memory_bytes + 4 * GIB) < 0)
+     * until it looks. The slack is for what interpreters reserve and never touch: Node takes 10 GiB
+     * for each WebAssembly memory, and the tables for all of it would be a quarter of a GiB. */
+    if (!s->plan->has_memory_cgroup && (lower_limit(RLIMIT_DATA, l->memory_bytes + 4 * GIB) < 0 ||
+                                        lower_limit(RLIMIT_AS, l->memory_bytes + 128 * GIB) < 0))
         return -1;
     s->layers |= LAYER_BIT(RLIMITS);
     return 0;

@@ -142,6 +142,8 @@ MEMORY = [
          **OOM_OR_REFUSED),
     Case("A14", "fills-udp-buffers", "fill.c", ("udp",), **SOCKETS_HELD),
     Case("A14", "fills-tcp-buffers", "fill.c", ("tcp",), **SOCKETS_HELD),
+    Case("A6", "fills-page-tables", "fill.c", ("tables",), limits(timeout=5, memory="64M", disk="32M"),
+         states=FAILED, kinds=kinds("oom"), check=checks.few_page_tables(128), seconds=15),
     Case("A12", "ten-times-memory-to-disk", "pagecache.sh", (),
          limits(timeout=30, memory="64M", disk="32M", cpus=2), states=EITHER,
          kinds=kinds(None, "disk", "oom"), beside=True, seconds=25),

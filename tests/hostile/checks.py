@@ -73,6 +73,13 @@ def sockets_held(limit_mb: int) -> Check:
     return check
 
 
+def few_page_tables(limit_mb: int) -> Check:
+    """Of what ran inside, as the host counts them."""
+    def check(run: Run) -> None:
+        assert 1 <= run.tables_mb <= limit_mb, f"page tables of {run.tables_mb:.1f} MB, expected up to {limit_mb}"
+    return check
+
+
 def said(text: str, stream: str = "stdout") -> Check:
     def check(run: Run) -> None:
         assert text in ((run.document or {}).get(stream) or ""), f"'{text}' is not in {stream}"

@@ -155,6 +155,7 @@ class Run:
     peaks_kb: dict[str, int]
     out: Path
     sockets_mb: float = 0  # by how much the machine's TCP and UDP buffers grew meanwhile, everybody's
+    tables_mb: float = 0  # the page tables of what ran inside
     typed: bytes = b""  # what arrived at the terminal the run was given
     document: dict | None = None
     problem: str = ""
@@ -285,6 +286,7 @@ class Running:
         self.cove, self.argv, self.stdin = cove, argv, stdin
         self.peaks: dict[str, int] = {}
         self.sockets_mb, self._sockets_before = 0.0, host.socket_mb()
+        self.tables_mb = 0.0
         self.master = self.slave = -1
         self.input = None
         self._out = tempfile.TemporaryFile(dir=cove.cache)
@@ -320,10 +322,12 @@ class Running:
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
     def _sample(self) -> None:
-        """Keeps the largest resident size of each program that runs outside the sandbox, and that of all sockets."""
+        """Keeps the largest resident size of each program that runs outside the sandbox, and what the kernel counts of it."""
         while not self._stop.wait(0.05):
             self.sockets_mb = max(self.sockets_mb, host.socket_mb() - self._sockets_before)
-            for process in host.outside_of(self.process.pid)[0]:
+            outside, inside = host.outside_of(self.process.pid)
+            self.tables_mb = max(self.tables_mb, sum(host.page_tables_mb(process.pid) for process in inside))
+            for process in outside:
                 if process.name.startswith("cove"):
                     peak = max(self.peaks.get(process.name, 0), process.peak_kb)
                     self.peaks[process.name] = peak
@@ -355,7 +359,8 @@ class Running:
         self._err.seek(0)
         code = self.process.returncode
         return Run(self.argv, code if code >= 0 else 128 - code, wall, self._out.read(),
-                   self._err.read(), hung, self.peaks, self.cove.doors.out, self.sockets_mb, self._typed())
+                   self._err.read(), hung, self.peaks, self.cove.doors.out, self.sockets_mb,
+                   self.tables_mb, self._typed())
 
     def _typed(self) -> bytes:
         """What a reader of the terminal would get, had the run typed into it."""

@@ -179,6 +179,13 @@ def socket_mb() -> float:
     return sum(map(int, pages)) * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
 
+def page_tables_mb(pid: int) -> float:
+    """Those of pid 1 of a sandbox and of its first children."""
+    pids = [pid, *children_of(pid)[:8]]
+    found = (re.search(r"^VmPTE:\s+(\d+) kB$", read_text(f"/proc/{one}/status"), re.MULTILINE) for one in pids)
+    return sum(int(line[1]) for line in found if line) / 1024
+
+
 def ipc_objects() -> set[str]:
     found = set()
     for kind in ("shm", "msg", "sem"):

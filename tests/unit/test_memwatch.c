@@ -71,6 +71,40 @@ static const struct memory_case cases[] = {
     {"shared memory of a grandchild is counted", MAP_SHARED | MAP_ANONYMOUS, 2},
 };
 
+/* A map without any memory, of which a byte in each 2 MiB is read: tables for 24 MiB. */
+static NORETURN void take_tables(int ready_fd)
+{
+    const size_t step = 2 * MIB, size = AMOUNT / (4 * KIB) * step;
+    const volatile char *map =
+        mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    for (size_t at = 0; map != MAP_FAILED && at < size; at += step)
+        (void)map[at];
+    (void)!write(ready_fd, map == MAP_FAILED ? "n" : "y", 1);
+    wait_for_kill();
+}
+
+static void test_page_tables(void **state)
+{
+    (void)state;
+    int ready[2];
+    char byte = 0;
+    uint64_t without = sum_of(0, 0);
+    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        take_tables(ready[1]);
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    assert_int_equal(byte, 'y');
+    close(ready[0]);
+    uint64_t quick = memwatch_sum(pid, -1, UINT64_MAX), exact = memwatch_sum(pid, -1, 0);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_in_range(quick, without + AMOUNT - SLACK, without + AMOUNT + SLACK);
+    assert_in_range(exact, AMOUNT, without + AMOUNT + SLACK);
+}
+
 static void test_case(void **state)
 {
     const struct memory_case *row = *state;
@@ -131,6 +165,7 @@ int main(void)
         (void)!unshare(CLONE_NEWUSER | CLONE_NEWNET);
     check_rows(&check, cases, test_case);
     check_one(&check, "above the limit, pages that a fork shares count once", test_shared_pages);
+    check_one(&check, "tables of a map that is only read are counted", test_page_tables);
     check_one(&check, "what lies in the storage is counted", test_storage);
     return check_run(&check, "memwatch");
 }

@@ -1,5 +1,6 @@
 /* A8 A9 A10 A14: memory that is not a process's own: memfd, shared mappings, SysV and POSIX shared
- * memory, socket buffers. Fills until refused or killed; what it got is said as it grows. */
+ * memory, socket buffers, page tables. Fills until refused or killed; what it got is said as it
+ * grows. */
 #include "guard.h"
 
 #include <netinet/in.h>
@@ -92,6 +93,26 @@ static void fill_sockets(void)
                 filled += n;
         }
     }
+}
+
+/* Tables for a map that is only read and has no page of its own: 4 kB for each byte that is
+ * touched. With a rest now and then, so that a watch that looks every 10 ms has its look. */
+static void fill_tables(void)
+{
+    enum { TABLES = 48 * 1024, AT_ONCE = 1024 };
+    const size_t step = 2 << 20;
+    const volatile char *map =
+        mmap(NULL, TABLES * step, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (map == MAP_FAILED)
+        stop("tables", 0);
+    for (int i = 0; i < TABLES; i++) {
+        (void)map[i * step];
+        if (i % AT_ONCE == 0)
+            usleep(20000);
+    }
+    fact("tables_mb", "%d", TABLES / 256);
+    for (;;)
+        pause();
 }
 
 /* What is sent over the loopback and never read, until the kernel takes no more of it or it would
@@ -195,6 +216,8 @@ int main(int argc, char **argv)
         fill_posix("/tmp");
     else if (strcmp(mode, "sockets") == 0)
         fill_sockets();
+    else if (strcmp(mode, "tables") == 0)
+        fill_tables();
     else if (strcmp(mode, "udp") == 0)
         fill_udp();
     else if (strcmp(mode, "tcp") == 0)
