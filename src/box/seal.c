@@ -56,7 +56,7 @@ static const struct seal_step steps[] = {
     {"landlock", LAYER_LANDLOCK, seal_step_landlock},
     {"id maps", -1, seal_step_id_maps},
     {"user and group ids", LAYER_UID, seal_step_ids},
-    {"process limit", LAYER_RLIMITS, seal_step_process_limit},
+    {"limits of the user", LAYER_RLIMITS, seal_step_user_limits},
     {"capabilities", LAYER_CAPS, seal_step_caps},
     {"parent death signal", -1, seal_step_parent_death},
     {"file descriptors", -1, seal_step_fds},

@@ -153,14 +153,19 @@ int seal_step_no_core(struct seal *s)
 int seal_step_rlimits(struct seal *s)
 {
     const struct spawn_limits *l = &s->plan->limits;
-    /* A file that fills the disk shall meet ENOSPC; only a sparse monster meets RLIMIT_FSIZE. */
+    /* A file that fills the disk shall meet ENOSPC; only a sparse monster meets RLIMIT_FSIZE. POSIX
+     * queues landlock refuses; nobody has any where it is missing. */
     const struct {
         int resource;
         rlim_t value;
     } limits[] = {
-        {RLIMIT_FSIZE, 2 * l->disk_bytes}, {RLIMIT_MEMLOCK, 65536}, {RLIMIT_MSGQUEUE, 65536},
-        {RLIMIT_SIGPENDING, 1024},         {RLIMIT_NICE, 0},        {RLIMIT_RTPRIO, 0},
-        {RLIMIT_STACK, 8 * MIB}, /* that of open files: see seal_step_fds() */
+        {RLIMIT_FSIZE, 2 * l->disk_bytes},
+        {RLIMIT_MSGQUEUE, 0},
+        {RLIMIT_NICE, 0},
+        {RLIMIT_RTPRIO, 0},
+        {RLIMIT_STACK, 8 * MIB},
+        /* that of open files: see seal_step_fds(); of what is counted per user: see
+         * seal_step_user_limits() */
     };
     if (seal_step_no_core(s) < 0)
         return -1;
@@ -229,12 +234,17 @@ int seal_step_ids(struct seal *s)
     return 0;
 }
 
-/* Processes are counted per user namespace and uid, so this one comes when both are the sandbox's
- * own; set earlier it would count, and limit, what else the spawner's user runs. */
-int seal_step_process_limit(struct seal *s)
+/* Processes, queued signals with timers, and locked memory are counted per user namespace and uid,
+ * so these come when both are the sandbox's own. Set earlier, they would count, and limit, what
+ * else the spawner's user runs: the limit that a maker of a namespace has is that of all that he
+ * makes together. Of signals a sandbox has so few that a hundred of them leave most of the host's.
+ */
+int seal_step_user_limits(struct seal *s)
 {
     /* Behind a pids cgroup it is the second hand, and must not be met first: it does not count. */
     rlim_t slack = s->plan->has_pids_cgroup ? 64 : 0;
+    if (lower_limit(RLIMIT_MEMLOCK, 64 * KIB) < 0 || lower_limit(RLIMIT_SIGPENDING, 256) < 0)
+        return -1;
     return lower_limit(RLIMIT_NPROC, s->plan->limits.pids + slack);
 }
 

@@ -48,7 +48,7 @@ int seal_step_rlimits(struct seal *s);
 int seal_step_user_ns(struct seal *s); /* asks the spawner for the maps */
 int seal_step_id_maps(struct seal *s); /* waits for them */
 int seal_step_ids(struct seal *s);
-int seal_step_process_limit(struct seal *s);
+int seal_step_user_limits(struct seal *s); /* in its own user namespace, with its own uid */
 int seal_step_caps(struct seal *s);
 int seal_step_no_new_privs(struct seal *s);
 int seal_step_landlock(struct seal *s);

@@ -356,7 +356,7 @@ static const struct seal_step steps[] = {
     {"no_new_privs", LAYER_NO_NEW_PRIVS, seal_step_no_new_privs},
     {"landlock", LAYER_LANDLOCK, seal_step_landlock},
     {"user and group ids", LAYER_UID, seal_step_ids},
-    {"process limit", LAYER_RLIMITS, seal_step_process_limit},
+    {"limits of the user", LAYER_RLIMITS, seal_step_user_limits},
     {"capabilities", LAYER_CAPS, seal_step_caps},
     {"parent death signal", -1, seal_step_parent_death},
     {"file descriptors", -1, seal_step_fds},

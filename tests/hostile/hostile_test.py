@@ -1,6 +1,7 @@
 """Runs every hostile program of the table, in each mode, and looks at the host afterwards."""
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import shutil
@@ -360,6 +361,54 @@ def test_killed_spawner_takes_its_sandbox_along(bench):
     assert not run.hung and run.exit_code != 0, run.describe()
     bench.job()
     check_host(bench, base)
+
+
+HOARDERS = 9
+
+
+def hoarders_inside(running) -> list[int]:
+    """The pids of those that have all that they can have, by the name that they gave themselves."""
+    inside = host.outside_of(running.process.pid)[1]
+    pids = [pid for process in inside for pid in (process.pid, *covetest.children_of(process.pid))]
+    return [pid for pid in pids if host.read_text(f"/proc/{pid}/comm").strip() == "hoarder"]
+
+
+def signals_held(pid) -> tuple[int, int]:
+    """-> signals and timers of the user of this process, and its limit, as the host counts them"""
+    line = next(line for line in host.read_text(f"/proc/{pid}/status").splitlines() if line.startswith("SigQ:"))
+    held, limit = line.split()[1].split("/")
+    return int(held), int(limit)
+
+
+def can_watch_files() -> bool:
+    """Whether this process, which is root, gets one more instance of inotify."""
+    fd = ctypes.CDLL(None).inotify_init1(os.O_CLOEXEC)
+    if fd >= 0:
+        os.close(fd)
+    return fd >= 0
+
+
+def test_A18_counters_of_the_kernel_are_not_for_one_alone(bench):
+    """Nine take all that they can have; a tenth has as much as each of them, and so has root."""
+    base = take_baseline(bench)
+    argv = bench.cove.command("kernel_objects.c", ("hoard",), limits(timeout=60))
+    running = [bench.cove.start(argv) for _ in range(HOARDERS)]
+    try:
+        found = [covetest.wait_for(lambda one=one: hoarders_inside(one), "a sandbox that has all it can have")[0]
+                 for one in running]
+        held = [signals_held(pid) for pid in found]
+        honest = bench.cove.run("kernel_objects.c", args=("timers",), options=limits(timeout=20))
+        of_root = signals_held("self")
+        assert can_watch_files()
+    finally:
+        for one in running:
+            one.process.send_signal(signal.SIGKILL)
+            one.finish(20)
+    check_host(bench, base)
+    lines = checks.complete(honest)
+    assert 100 <= int(lines["timers.count"][1:]) <= 256, honest.describe()
+    assert all(100 <= got <= 256 for got, _ in held), held
+    assert of_root[0] < of_root[1] / 4, f"root has {of_root[0]} of {of_root[1]} signals left to queue"
 
 
 def test_many_attacks_at_once(bench):

@@ -67,6 +67,28 @@ def test_siblings_share_no_file_and_no_namespace(host):
     host.end()
 
 
+HOARD = """
+import ctypes, errno
+libc = ctypes.CDLL(None, use_errno=True)
+watchers = [fd for fd in (libc.inotify_init(), libc.inotify_init1(0)) if fd >= 0 or ctypes.get_errno() != errno.EMFILE]
+timers = [ctypes.c_void_p() for _ in range(2000)]
+had = next((i for i, timer in enumerate(timers) if libc.timer_create(1, None, ctypes.byref(timer)) < 0), len(timers))
+print(json.dumps([len(watchers), had]))
+"""
+
+
+def test_siblings_take_no_counter_of_the_kernel_from_each_other(host):
+    """Nor from root, who has made the user namespace of their zygote: nine take all that they can have of it."""
+    zygote = host.zygote()
+    for session in [host.session(zygote) for _ in range(10)]:
+        watchers, timers = session.value(HOARD)
+        assert watchers == 0 and 100 <= timers <= 256, (watchers, timers)
+        kernel = covetest.children_of(host.init_of(session))[0]
+        held = next(line for line in covetest.read_text(f"/proc/{kernel}/status").splitlines() if line.startswith("SigQ:"))
+        assert held.split()[1] == f"{timers}/256"  # told by the host
+    host.end()
+
+
 SO_NETNS_COOKIE = 71  # a number that, unlike an inode's, is never used again
 
 

@@ -1,5 +1,6 @@
-/* A4 A18 A19: threads, timers, queued signals, message queues, semaphores, as many as can be had.
- * Each kind is asked for far more than any honest program needs; the runner reads the counts. */
+/* A4 A18 A19: threads, timers, watchers of files, queued signals, message queues, semaphores, as
+ * many as can be had. Each kind is asked for far more than any honest program needs; the runner
+ * reads the counts. */
 #include "guard.h"
 
 #include <mqueue.h>
@@ -8,6 +9,7 @@
 #include <sys/inotify.h>
 #include <sys/ipc.h>
 #include <sys/msg.h>
+#include <sys/prctl.h>
 #include <sys/sem.h>
 #include <time.h>
 
@@ -116,6 +118,28 @@ static void message_queues(void)
     count("sem", got, errno);
 }
 
+static void inotify_instances(void)
+{
+    int got = 0;
+    for (; got < 300; got++) {
+        if (inotify_init1(IN_CLOEXEC) < 0)
+            break;
+    }
+    count("inotify", got, errno);
+}
+
+/* Takes all that it can have of what is counted for its user and for whoever made its user
+ * namespace, says so by its name, which the host can read, and keeps it. */
+static _Noreturn void hoard(void)
+{
+    inotify_instances();
+    timers();
+    queued_signals();
+    prctl(PR_SET_NAME, "hoarder");
+    for (;;)
+        pause();
+}
+
 static void descriptors(void)
 {
     int got = 0;
@@ -134,7 +158,10 @@ int main(int argc, char **argv)
         threads();
     else if (strcmp(mode, "processes") == 0)
         vforks();
+    else if (strcmp(mode, "hoard") == 0)
+        hoard();
     else if (strcmp(mode, "timers") == 0) {
+        inotify_instances();
         timers();
         queued_signals();
     } else if (strcmp(mode, "queues") == 0)
