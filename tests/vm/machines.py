@@ -117,6 +117,21 @@ while True:
         pass
 """
 
+# Asks for 200 MB in buffers as large as a machine gives them when nobody has raised its limit, and reads how much the kernel counts for the whole machine.
+SOCKET_FILLER = """
+import re, socket
+held, block = [], b"x" * 60000
+for _ in range(480):
+    here = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    here.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 << 20)
+    here.bind(("127.0.0.1", 0))
+    for _ in range(8):
+        here.sendto(block, socket.MSG_DONTWAIT, here.getsockname())
+    held.append(here)
+counted = re.findall(r"^(?:TCP|UDP):.* mem (\\d+)$", open("/proc/self/net/sockstat").read(), re.MULTILINE)
+assert len(counted) == 2 and sum(map(int, counted)) * 4096 < 96 << 20, counted
+"""
+
 # Gives up at the limit, so that the verdict must come from it.
 FORKS = """
 import os, time
@@ -186,6 +201,11 @@ def prints_one(who, *options):
 def memory_bomb(who, *options, **more):
     return Run(who, "memory bomb is stopped as oom", MEMORY_BOMB,
                options=("--memory", "64M", "--disk", "16M", *options), kinds=("oom",), **more)
+
+
+def socket_filler(who):
+    return Run(who, "buffers of sockets are counted", SOCKET_FILLER, options=("--memory", "64M", "--disk", "16M"),
+               kinds=(None, "oom"))
 
 
 def fork_bomb(who):
@@ -269,6 +289,7 @@ MACHINES = (
         fork_bomb(ROOT),
         endless_loop(ROOT),
         disk_filler(ROOT),
+        socket_filler(ROOT),
         Killed(ROOT),
     )),
     Machine("rootless", checks=(
@@ -281,6 +302,7 @@ MACHINES = (
         memory_bomb(USER, or_error="MemoryError"),
         endless_loop(USER),
         disk_filler(USER),
+        socket_filler(USER),
         Killed(USER),
         Doctor(DELEGATED, "T2", holding=(*CGROUPS, LANDLOCK, USERNS)),
         prints_one(DELEGATED),
@@ -289,6 +311,7 @@ MACHINES = (
         fork_bomb(DELEGATED),
         endless_loop(DELEGATED),
         disk_filler(DELEGATED),
+        socket_filler(DELEGATED),
         Killed(DELEGATED),
     )),
     Machine("zygote", checks=(
