@@ -140,6 +140,8 @@ MEMORY = [
          **OOM_OR_REFUSED),
     Case("A14", "fills-socket-buffers", "fill.c", ("sockets",), SMALL,
          **OOM_OR_REFUSED),
+    Case("A14", "fills-pipes", "fill.c", ("pipes",), SMALL,
+         **OOM_OR_REFUSED),
     Case("A14", "fills-udp-buffers", "fill.c", ("udp",), **SOCKETS_HELD),
     Case("A14", "fills-tcp-buffers", "fill.c", ("tcp",), **SOCKETS_HELD),
     Case("A6", "fills-page-tables", "fill.c", ("tables",), limits(timeout=5, memory="64M", disk="32M"),

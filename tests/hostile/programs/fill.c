@@ -1,6 +1,6 @@
 /* A8 A9 A10 A14: memory that is not a process's own: memfd, shared mappings, SysV and POSIX shared
- * memory, socket buffers, page tables. Fills until refused or killed; what it got is said as it
- * grows. */
+ * memory, socket buffers, pipes, page tables. Fills until refused or killed; what it got is said as
+ * it grows. */
 #include "guard.h"
 
 #include <netinet/in.h>
@@ -92,6 +92,21 @@ static void fill_sockets(void)
             while ((n = write(pair[side], block, sizeof block)) > 0)
                 filled += n;
         }
+    }
+}
+
+static void fill_pipes(void)
+{
+    static char block[1 << 16];
+    long long filled = 0;
+    while (filled < (long long)CHUNKS_MAX * CHUNK_BYTES) {
+        int ends[2];
+        ssize_t n;
+        if (pipe2(ends, O_NONBLOCK) < 0)
+            stop("pipes", (int)(filled / CHUNK_BYTES));
+        fcntl(ends[1], F_SETPIPE_SZ, 1 << 20);
+        while ((n = write(ends[1], block, sizeof block)) > 0)
+            filled += n;
     }
 }
 
@@ -216,6 +231,8 @@ int main(int argc, char **argv)
         fill_posix("/tmp");
     else if (strcmp(mode, "sockets") == 0)
         fill_sockets();
+    else if (strcmp(mode, "pipes") == 0)
+        fill_pipes();
     else if (strcmp(mode, "tables") == 0)
         fill_tables();
     else if (strcmp(mode, "udp") == 0)
