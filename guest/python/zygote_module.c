@@ -42,7 +42,9 @@ static bool read_request(struct seal_plan *plan, const struct zygote_request *r,
                          size_t count)
 {
     bool has_into = r->flags & ZYGOTE_INTO_CGROUP, has_net = r->flags & ZYGOTE_NET;
-    size_t at = FD_FIXED, least = FD_FIXED + (size_t)has_net + (size_t)has_into;
+    bool has_sysctl = r->flags & ZYGOTE_SYSCTL;
+    size_t at = FD_FIXED;
+    size_t least = FD_FIXED + (size_t)has_sysctl + (size_t)has_net + (size_t)has_into;
     if (count < least || count > least + CGROUP_HIERARCHIES_MAX)
         return false;
     *plan = (struct seal_plan){
@@ -58,6 +60,7 @@ static bool read_request(struct seal_plan *plan, const struct zygote_request *r,
         .channel_fd = fds[FD_CHANNEL],
         .gate_fd = -1,
     };
+    plan->sysctl_fd = has_sysctl ? fds[at++] : -1;
     plan->net_fd = has_net ? fds[at++] : -1;
     plan->entry.into_fd = has_into ? fds[at++] : -1;
     while (at < count)

@@ -29,6 +29,7 @@ struct seal_plan {
     int control_fd;         /* init's end of its control socket */
     int channel_fd;         /* the kernel's end of its channel, where a zygote seals; else -1 */
     int gate_fd;            /* of a brood, kept by what shares its memory; else -1 */
+    int sysctl_fd;          /* the host's /proc/sys, where no group counts memory; else -1 */
     int net_fd;             /* a network namespace to enter, as good as new; -1: make one */
     bool is_rootless;
     bool allow_degraded;

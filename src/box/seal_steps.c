@@ -99,22 +99,22 @@ int seal_step_hostname(struct seal *s)
     return sethostname("cove", 4) < 0 || setdomainname("", 0) < 0 ? -1 : 0;
 }
 
-static void write_sysctl(const char *path, const char *text)
+static void write_sysctl(int dir_fd, const char *name, const char *text)
 {
-    scoped_fd int fd = open(path, O_WRONLY | O_CLOEXEC);
+    scoped_fd int fd = openat(dir_fd, name, O_WRONLY | O_CLOEXEC);
     if (fd >= 0)
         (void)!write(fd, text, strlen(text));
 }
 
 /* Where no cgroup counts them, buffers that TCP would let grow to megabytes stay small. Done
- * through the host's /proc, which shows the settings of our own network namespace; as good as the
- * host lets us. */
+ * through the host's /proc, which shows whoever looks the settings of his own network namespace; as
+ * good as the host lets us. */
 int seal_step_network(struct seal *s)
 {
-    if (s->plan->has_memory_cgroup)
+    if (s->plan->sysctl_fd < 0)
         return 0;
-    write_sysctl("/proc/sys/net/ipv4/tcp_rmem", "4096 65536 65536");
-    write_sysctl("/proc/sys/net/ipv4/tcp_wmem", "4096 65536 65536");
+    write_sysctl(s->plan->sysctl_fd, "net/ipv4/tcp_rmem", "4096 65536 65536");
+    write_sysctl(s->plan->sysctl_fd, "net/ipv4/tcp_wmem", "4096 65536 65536");
     return 0;
 }
 

@@ -347,6 +347,7 @@ static const struct seal_step steps[] = {
     {"join cgroup", -1, seal_step_cgroup},
     {"namespaces", LAYER_MOUNT_NS, seal_step_namespaces},
     {"cgroup namespace", LAYER_CGROUP_NS, seal_step_cgroup_ns},
+    {"network settings", -1, seal_step_network},
     {"root file system", LAYER_ROOT, step_rootfs},
     {"host name", -1, seal_step_hostname},
     {"loopback", -1, seal_step_loopback},

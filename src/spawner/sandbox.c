@@ -5,6 +5,7 @@
 #include "spawner/sandbox.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -121,6 +122,7 @@ static void drop_plan(struct sandbox *sb)
     close_fd(&sb->root.packages_fd);
     close_fd(&sb->plan.control_fd);
     close_fd(&sb->plan.channel_fd);
+    close_fd(&sb->plan.sysctl_fd);
     sb->plan.net_fd = -1; /* borrowed from sb->net */
     cgroup_give_entry(&sb->cgroup, &sb->plan.entry);
 }
@@ -140,6 +142,8 @@ static void fill_plan(struct sandbox *sb, const struct host *host, const struct 
     plan->gate_fd = -1;
     plan->net_fd = -1;
     plan->has_memory_cgroup = cgroup_tree_counts_memory(sb->tree);
+    plan->sysctl_fd =
+        plan->has_memory_cgroup ? -1 : open("/proc/sys", O_PATH | O_DIRECTORY | O_CLOEXEC);
     plan->has_pids_cgroup = cgroup_tree_has(sb->tree, CGROUP_PIDS);
 }
 
@@ -184,7 +188,7 @@ static int send_request(struct sandbox *sb, int zygote_fd, int report_fd, struct
     const struct cgroup_entry *entry = &plan->entry;
     int fds[FD_PASS_MAX] = {report_fd, plan->control_fd, plan->channel_fd};
     size_t count = 3;
-    _Static_assert(4 + CGROUP_HIERARCHIES_MAX <= FD_PASS_MAX, "the fds of a request fit");
+    _Static_assert(6 + CGROUP_HIERARCHIES_MAX <= FD_PASS_MAX, "the fds of a request fit");
     struct zygote_request request = {
         .limits = plan->limits,
         .uid = plan->uid,
@@ -193,9 +197,12 @@ static int send_request(struct sandbox *sb, int zygote_fd, int report_fd, struct
                  (plan->has_own_uid ? ZYGOTE_OWN_UID : 0u) |
                  (plan->has_memory_cgroup ? ZYGOTE_MEMORY_CGROUP : 0u) |
                  (plan->has_pids_cgroup ? ZYGOTE_PIDS_CGROUP : 0u) |
+                 (plan->sysctl_fd >= 0 ? ZYGOTE_SYSCTL : 0u) |
                  (plan->net_fd >= 0 ? ZYGOTE_NET : 0u) |
                  (entry->into_fd >= 0 ? ZYGOTE_INTO_CGROUP : 0u),
     };
+    if (plan->sysctl_fd >= 0)
+        fds[count++] = plan->sysctl_fd;
     if (plan->net_fd >= 0)
         fds[count++] = plan->net_fd;
     if (entry->into_fd >= 0)
@@ -411,7 +418,7 @@ static int create(struct sandbox **out, struct host *host, const struct spawn_cr
     sb->plan.entry.into_fd = -1;
     sb->plan.control_fd = sb->plan.channel_fd = sb->root.image_fd = sb->root.storage_fd = -1;
     sb->root.packages_fd = -1;
-    sb->plan.net_fd = -1;
+    sb->plan.net_fd = sb->plan.sysctl_fd = -1;
     sb->net = netns_none();
     bool has_cgroup;
     if (take_place(sb, host, r, &has_cgroup, &err) < 0) {

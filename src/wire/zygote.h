@@ -32,13 +32,15 @@ enum zygote_flags {
     ZYGOTE_MEMORY_CGROUP = 1 << 3,
     ZYGOTE_PIDS_CGROUP = 1 << 4,
     ZYGOTE_INTO_CGROUP = 1 << 5, /* there is a version 2 group to clone into */
-    ZYGOTE_BROOD = 1 << 6, /* alone: make no sandbox, copy yourself. One fd: the copy's socket,
-                            * on which it takes requests like these */
-    ZYGOTE_NET = 1 << 7,   /* there is a network namespace to enter */
+    ZYGOTE_BROOD = 1 << 6,  /* alone: make no sandbox, copy yourself. One fd: the copy's socket,
+                             * on which it takes requests like these */
+    ZYGOTE_NET = 1 << 7,    /* there is a network namespace to enter */
+    ZYGOTE_SYSCTL = 1 << 8, /* there is a directory of settings, for its network */
 };
 
-/* With the fds: report socket, control socket of cove-init, channel of the kernel, the network
- * namespace and the version 2 group where there are, then the tasks files of version 1. */
+/* With the fds: report socket, control socket of cove-init, channel of the kernel, the settings,
+ * the network namespace and the version 2 group where there are, then the tasks files of version 1.
+ */
 struct zygote_request {
     struct spawn_limits limits;
     uint32_t uid; /* of the sandbox, as the zygote's user namespace calls it */
