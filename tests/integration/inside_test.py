@@ -287,6 +287,13 @@ def test_bash_does_what_scripts_do(cove):
     assert cove.good("-l", "bash", "-c", code) == "a=1\nb=2\nhere\na b c 6\n1\nwaited\n"
 
 
+def test_files_are_followed_by_looking_again_and_again(any_cove):
+    """There is no inotify inside, and tail says so and polls."""
+    code = ("echo a > f; tail -f f > out 2> /dev/null & until grep -q a out 2> /dev/null; do :; done; echo b >> f;"
+            "until grep -q b out; do :; done; kill $!; cat out")
+    assert any_cove.good("-l", "bash", "-c", code) == "a\nb\n"
+
+
 # --- the network --------------------------------------------------------------------------------
 
 
