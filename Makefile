@@ -36,6 +36,11 @@ soak: all ## a server under a mixed load for a while, and what it keeps (ARGS="6
 	@tools/build-images
 	@tools/soak $(ARGS)
 
+chaos: all ## hostile programs in 200 sandboxes at a time, and whether an honest client notices (ARGS="120 --rounds 2")
+	@tools/install-deps image test
+	@tools/build-images
+	@tools/chaos $(ARGS)
+
 bench-http: all ## what the server costs over HTTP, beside their goals (ARGS="--quick")
 	@tools/install-deps image bench
 	@tools/build-images python
@@ -86,4 +91,4 @@ clean: ## remove every build directory
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
-.PHONY: all run test asan bench bench-cold bench-files bench-sessions bench-http bench-mcp soak conformance lint format coverage fuzz fresh install clean help
+.PHONY: all run test asan bench bench-cold bench-files bench-sessions bench-http bench-mcp soak chaos conformance lint format coverage fuzz fresh install clean help
