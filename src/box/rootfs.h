@@ -12,16 +12,13 @@
 #include "base/error.h"
 
 struct rootfs {
-    int image_fd;   /* detached, read-only clone of the image's tree */
-    int storage_fd; /* detached tmpfs that holds all that can be written, with the limits on it; -1:
-                     * nothing can be written, and there are no terminals */
-    int packages_fd; /* detached, read-only clone of a package layer; -1: none */
+    int image_fd;   /* detached, read-only mount of the image, of this sandbox's own: see veil.h */
+    int storage_fd; /* detached tmpfs that holds all that can be written, with the limits on it, and
+                     * /dev; -1: nothing can be written, and there are no terminals */
+    int packages_fd; /* the same as image_fd, of a package layer; -1: none */
 };
 
-/* Each fills one fd of *root, which is owned then. `veil_fd` is the image's mount (see veil.h),
- * borrowed. */
-MUST_CHECK int rootfs_prepare_image(struct rootfs *root, int veil_fd, struct error *err);
-MUST_CHECK int rootfs_prepare_packages(struct rootfs *root, int veil_fd, struct error *err);
+/* Fills storage_fd, which is owned then. */
 MUST_CHECK int rootfs_prepare_storage(struct rootfs *root, uint64_t disk_bytes, uint64_t inodes,
                                       uid_t owner, struct error *err);
 
@@ -29,9 +26,9 @@ MUST_CHECK int rootfs_prepare_storage(struct rootfs *root, uint64_t disk_bytes, 
  * errno and *step (a constant text) say what failed. */
 MUST_CHECK int rootfs_enter(const struct rootfs *root, const char **step);
 
-/* In a copy of a zygote's mount namespace, whose root is entered already, without storage: mounts
- * what must be the sandbox's own over it. */
-MUST_CHECK int rootfs_dress(const struct rootfs *root, const char **step);
+/* In a copy of a zygote's mount namespace: covers all of the zygote's root with the sandbox's own.
+ * Takes CAP_SYS_CHROOT. */
+MUST_CHECK int rootfs_cover(const struct rootfs *root, const char **step);
 
 /* The workspace of a sandbox whose processes are over; -1 with errno. The caller owns it. */
 MUST_CHECK int rootfs_open_workspace(const struct rootfs *root);

@@ -46,7 +46,7 @@ static struct warm_seal *warm_of(struct seal *s)
 static int step_rootfs(struct seal *s)
 {
     struct rootfs root;
-    if (seal_take_root(s, &root) < 0 || rootfs_dress(&root, &s->step) < 0)
+    if (seal_take_root(s, &root) < 0 || rootfs_cover(&root, &s->step) < 0)
         return -1;
     s->layers |= LAYER_BIT(ROOT) | LAYER_BIT(PROC) | LAYER_BIT(DISK);
     return 0;

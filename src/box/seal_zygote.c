@@ -51,12 +51,13 @@ static int step_ids(struct seal *s)
     return setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0 ? -1 : 0;
 }
 
-/* Namespaces and mounts, ids, the bounding set, the loopback interface of a sandbox; and, where all
- * have the uid that is root here, what the kernel wants of those who map it once more. */
+/* Namespaces and mounts, their root, ids, the bounding set, the loopback interface of a sandbox;
+ * and, where all have the uid that is root here, what the kernel wants of those who map it once
+ * more. */
 static int step_caps(struct seal *s)
 {
-    static const int kept[] = {CAP_SYS_ADMIN, CAP_SETUID,    CAP_SETGID,
-                               CAP_SETPCAP,   CAP_NET_ADMIN, CAP_SETFCAP};
+    static const int kept[] = {CAP_SYS_ADMIN, CAP_SYS_CHROOT, CAP_SETUID, CAP_SETGID,
+                               CAP_SETPCAP,   CAP_NET_ADMIN,  CAP_SETFCAP};
     return caps_keep(kept, ARRAY_LEN(kept) - (s->plan->has_own_uid ? 1 : 0));
 }
 

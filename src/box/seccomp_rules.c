@@ -605,6 +605,7 @@ const struct seccomp_sealing seccomp_sealing[] = {
     NEEDED(open_tree),
     NEEDED(move_mount),
     NEEDED(mount_setattr),
+    NEEDED(chroot),
 
     /* its rights */
     NEEDED(setresuid),

@@ -1,10 +1,14 @@
-/* veil.h - an image as a mount that tells nothing about the host
+/* veil.h - an image as mounts that tell nothing about the host, one for each sandbox
  *
  * A bind mount shows its source path to whoever reads /proc/self/mountinfo inside. An overlay of
- * the image's tree and an empty directory shows the names that were given to it, which are ours. It
- * is made once per image and cloned for each sandbox, so it costs nothing later. */
+ * the image's tree and an empty directory shows the names that were given to it, which are ours.
+ *
+ * Locks and the marks of inotify sit on inodes, and an overlay has inodes of its own. So each
+ * sandbox gets an overlay that nobody else has: what it locks and watches is its own. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
+
+#include <stdbool.h>
 
 #include "base/error.h"
 
@@ -15,9 +19,19 @@ MUST_CHECK int veil_prepare(struct error *err);
 /* An image comes with the places at which a package layer is found; see veil_prepare(). */
 enum veil_kind { VEIL_IMAGE, VEIL_LAYER };
 
-/* A read-only, nosuid, nodev mount of the tree behind `tree_fd`; where the kernel has no overlay
- * for us, a plain clone. *out is owned, and can be cloned with open_tree(). */
-MUST_CHECK int veil_new(int *out, enum veil_kind kind, int tree_fd, struct error *err);
+/* A tree of which there may be many mounts. */
+struct veil {
+    enum veil_kind kind;
+    int dir_fd; /* a directory of our own, in which the tree is mounted; -1: none */
+};
 
-/* Lets go of it: sandboxes that have a clone keep theirs. */
-void veil_free(int fd);
+/* `tree_fd` is borrowed. On success *out is owned, and ended with veil_close(). */
+MUST_CHECK int veil_open(struct veil *out, enum veil_kind kind, int tree_fd, struct error *err);
+
+/* A new read-only, nosuid, nodev mount of it, detached; owned by the caller. Changes the working
+ * directory. Where the kernel has no overlay for us it is a plain clone, and shares its inodes with
+ * all others of the tree. */
+MUST_CHECK int veil_mount(const struct veil *veil, int *out, struct error *err);
+
+/* Lets go of it: what was mounted stays. One that was never opened is fine. */
+void veil_close(struct veil *veil);

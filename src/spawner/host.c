@@ -152,7 +152,7 @@ void host_close(struct host *host)
     for (size_t i = 0; i < host->store_count; i++)
         close(host->store_fds[i]);
     for (size_t i = 0; i < host->veil_count; i++)
-        close(host->veils[i].fd);
+        veil_close(&host->veils[i].veil);
     layer_store_close(&host->layers);
     cgroup_tree_close(&host->cgroups);
     if (host->slots.fd >= 0)
@@ -204,28 +204,37 @@ static int open_image(const struct host *host, const uint8_t digest[SPAWN_DIGEST
     return error_set(err, ERROR_NOT_FOUND, "open image");
 }
 
-int host_get_image(struct host *host, const uint8_t digest[SPAWN_DIGEST_BYTES], int *out,
-                   struct error *err)
+/* The tree of an image, opened at its first use. */
+static int get_veil(struct host *host, const uint8_t digest[SPAWN_DIGEST_BYTES],
+                    const struct veil **out, struct error *err)
 {
     for (size_t i = 0; i < host->veil_count; i++) {
         if (memcmp(host->veils[i].digest, digest, SPAWN_DIGEST_BYTES) == 0) {
-            *out = host->veils[i].fd;
+            *out = &host->veils[i].veil;
             return 0;
         }
     }
     scoped_fd int tree = -1;
-    int fd;
-    if (open_image(host, digest, &tree, err) < 0 || veil_new(&fd, VEIL_IMAGE, tree, err) < 0)
+    struct veil veil;
+    if (open_image(host, digest, &tree, err) < 0 || veil_open(&veil, VEIL_IMAGE, tree, err) < 0)
         return -1;
     if (host->veil_count == HOST_VEILS_MAX) {
-        veil_free(host->veils[0].fd);
+        veil_close(&host->veils[0].veil);
         memmove(&host->veils[0], &host->veils[1], sizeof(host->veils) - sizeof(host->veils[0]));
         host->veil_count--;
     }
-    struct host_veil *veil = &host->veils[host->veil_count++];
-    memcpy(veil->digest, digest, SPAWN_DIGEST_BYTES);
-    *out = veil->fd = fd;
+    struct host_veil *last = &host->veils[host->veil_count++];
+    memcpy(last->digest, digest, SPAWN_DIGEST_BYTES);
+    last->veil = veil;
+    *out = &last->veil;
     return 0;
+}
+
+int host_mount_image(struct host *host, const uint8_t digest[SPAWN_DIGEST_BYTES], int *out,
+                     struct error *err)
+{
+    const struct veil *veil;
+    return get_veil(host, digest, &veil, err) < 0 ? -1 : veil_mount(veil, out, err);
 }
 
 uint32_t host_missing_layers(const struct host *host)

@@ -13,6 +13,7 @@
 #include "box/power.h"
 #include "box/seccomp.h"
 #include "box/slot.h"
+#include "box/veil.h"
 #include "spawner/discard.h"
 #include "spawner/hot.h"
 #include "spawner/layer_store.h"
@@ -51,7 +52,7 @@ struct host {
     size_t store_count;
     struct host_veil {
         uint8_t digest[SPAWN_DIGEST_BYTES];
-        int fd;
+        struct veil veil;
     } veils[HOST_VEILS_MAX];
     size_t veil_count;
     struct layer_store layers;
@@ -73,9 +74,9 @@ void host_close(struct host *host);
 /* Removes what crashed spawners left. */
 void host_sweep(struct host *host);
 
-/* The mount of an image, by digest alone, made at its first use; *out is borrowed. */
-MUST_CHECK int host_get_image(struct host *host, const uint8_t digest[SPAWN_DIGEST_BYTES], int *out,
-                              struct error *err);
+/* A mount of an image, by digest alone, that nobody else has; *out is owned by the caller. */
+MUST_CHECK int host_mount_image(struct host *host, const uint8_t digest[SPAWN_DIGEST_BYTES],
+                                int *out, struct error *err);
 
 /* Loads host->zygote_fds, once. Fails where this build has no zygote. */
 MUST_CHECK int host_load_zygote(struct host *host, struct error *err);

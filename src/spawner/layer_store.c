@@ -28,7 +28,7 @@
 struct package_layer {
     struct package_layer *next;
     uint8_t digest[SPAWN_DIGEST_BYTES];
-    int mount_fd;
+    struct veil veil;
     int lock_fd; /* its directory; locked while anybody uses it */
     unsigned uses;
     int64_t touched_ns;
@@ -72,8 +72,7 @@ int layer_store_open(struct layer_store *store, const char *path, struct error *
 
 static void free_layer(struct package_layer *l)
 {
-    if (l->mount_fd >= 0)
-        veil_free(l->mount_fd);
+    veil_close(&l->veil);
     scoped_close_fd(&l->lock_fd);
     free(l);
 }
@@ -130,7 +129,7 @@ static int open_layer(const struct layer_store *store, struct package_layer *l, 
     scoped_fd int tree = sys_openat2(l->lock_fd, "tree", &how);
     if (tree < 0 || !is_own(l->lock_fd) || !is_own(tree))
         return error_set(err, ERROR_DENIED, "package layer can be written by others");
-    return veil_new(&l->mount_fd, VEIL_LAYER, tree, err);
+    return veil_open(&l->veil, VEIL_LAYER, tree, err);
 }
 
 static struct package_layer *find(const struct layer_store *store,
@@ -163,7 +162,7 @@ int layer_store_take(struct layer_store *store, const uint8_t digest[SPAWN_DIGES
     }
     if (!l) {
         l = xcalloc(1, sizeof(*l));
-        l->mount_fd = l->lock_fd = -1;
+        l->veil.dir_fd = l->lock_fd = -1;
         memcpy(l->digest, digest, sizeof(l->digest));
         if (open_layer(store, l, name, err) < 0) {
             free_layer(l);
@@ -209,9 +208,9 @@ bool layer_store_is_unwanted(const struct package_layer *l)
     return tree >= 0 && flock(tree, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
 }
 
-int layer_store_mount(const struct package_layer *l)
+int layer_store_mount(const struct package_layer *l, int *out, struct error *err)
 {
-    return l->mount_fd;
+    return veil_mount(&l->veil, out, err);
 }
 
 /* --- adding ---------------------------------------------------------------------------------- */

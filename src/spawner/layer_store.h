@@ -39,7 +39,8 @@ void layer_store_give(struct layer_store *store, struct package_layer *layer); /
 /* Whether somebody waits for its last user, to remove it. */
 bool layer_store_is_unwanted(const struct package_layer *layer);
 
-int layer_store_mount(const struct package_layer *layer); /* to be cloned; borrowed */
+/* A mount of it that nobody else has; owned by the caller. */
+MUST_CHECK int layer_store_mount(const struct package_layer *layer, int *out, struct error *err);
 
 /* A finished draft gets its name. One that is there already stays as it is, and the draft is left
  * to the next helper. */

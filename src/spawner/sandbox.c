@@ -166,20 +166,28 @@ static int prepare_packages(struct sandbox *sb, struct host *host, const struct 
         return 0;
     if (layer_store_take(&host->layers, r->packages, &sb->packages, err) < 0)
         return -1;
-    return rootfs_prepare_packages(&sb->root, layer_store_mount(sb->packages), err);
+    return layer_store_mount(sb->packages, &sb->root.packages_fd, err);
+}
+
+/* Ours are closed while the child has not been able to start anything: what a tenant does in its
+ * file system, however much the kernel then has to put away, is never put away by us. */
+static int give_root(struct sandbox *sb, struct error *err)
+{
+    int status = seal_give_root(&sb->child, &sb->root, err);
+    close_fd(&sb->root.image_fd);
+    close_fd(&sb->root.packages_fd);
+    return status;
 }
 
 static int build_cold(struct sandbox *sb, struct host *host, const struct spawn_create *r,
                       bool has_storage, struct error *err)
 {
-    int image;
     if (seal_start(&sb->child, &sb->plan, err) < 0 ||
-        host_get_image(host, r->image, &image, err) < 0 ||
-        rootfs_prepare_image(&sb->root, image, err) < 0)
+        host_mount_image(host, r->image, &sb->root.image_fd, err) < 0)
         return -1;
     if (has_storage && (prepare_storage(sb, err) < 0 || prepare_packages(sb, host, r, err) < 0))
         return -1;
-    return seal_give_root(&sb->child, &sb->root, err);
+    return give_root(sb, err);
 }
 
 static int send_request(struct sandbox *sb, int zygote_fd, int report_fd, struct error *err)
@@ -295,8 +303,9 @@ static int build_warm(struct sandbox *sb, struct host *host, const struct spawn_
     sb->plan.net_fd = sb->net.fd;
     if (fd_make_channel(&sb->channel_fd, &sb->plan.channel_fd, err) < 0 ||
         seal_open_report(&sb->child.report_fd, &report_fd, err) < 0 ||
+        host_mount_image(host, r->image, &sb->root.image_fd, err) < 0 ||
         prepare_storage(sb, err) < 0 || prepare_packages(sb, host, r, err) < 0 ||
-        seal_give_root(&sb->child, &sb->root, err) < 0)
+        give_root(sb, err) < 0)
         return -1;
     return send_request(sb, zygote_fd, report_fd, err);
 }

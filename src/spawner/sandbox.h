@@ -46,7 +46,7 @@ struct sandbox {
     bool has_door;              /* its network namespace was more than empty */
     bool may_lend;              /* its network namespace, when it is over, if that is as new */
     struct seal_plan plan;
-    struct rootfs root; /* the image's mount until it is sealed; the storage's to the end */
+    struct rootfs root; /* the storage to the end, the others until they are handed over */
     struct package_layer *packages; /* that it has mounted, or NULL */
     struct seal_child child;
     bool is_reaped;

@@ -40,9 +40,9 @@ HARMLESS = [
     ("child", "fcntl", "^</.*> 0x2$", CLOEXEC),
     ("child", "rt_sigprocmask", "", "musl holds signals back while it changes ids"),
     ("start", "fcntl", "^</.*> 0x2$", CLOEXEC),
+    ("create", "fcntl", "^</.*> 0x2$", CLOEXEC),
     ("start", "munmap", "", "memory that is not given back"),
     ("create", "close", "", CLOSE),
-    ("create", "umount2", "/tmp/image", "the mount of an image that was used before; mostly there is none"),
     ("create", "setsockopt", "", "a larger buffer for long command lines"),
     ("create", "fcntl", "slots> 0x25", "the lock of one slot: the next slot is taken"),
     ("create", "openat", r"(usage|oom_control|pids\.events|pids\.current|memory\.(peak|events)|cpu\.stat)", STATISTICS),
@@ -73,7 +73,7 @@ USER_NAMESPACE = [
     ("child", "prctl", r"^0x18 0x(29|2a|2b)\b", "asks for the first capability that does not exist"),
 ]
 # Without device nodes of its own a sandbox gets the host's harmless ones mounted, one by one.
-DEVICE_NODES = [("child", "mknodat", "", "the host's node is mounted instead")]
+DEVICE_NODES = [("create", "mknodat", "", "the host's node is mounted instead")]
 # The overlay that hides an image's path on the host, which a kernel may not have for us: the calls from
 # fsopen("overlay") to its fsmount.
 VEIL_CALLS = {("create", name) for name in ("fsopen", "fsconfig", "fsmount")}

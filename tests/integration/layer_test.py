@@ -133,6 +133,24 @@ def test_a_layer_cannot_be_written_and_tells_nothing_of_the_host(layers, digest)
     layers.end()
 
 
+def test_two_with_the_same_packages_have_no_file_system_in_common(layers, digest):
+    """Else a lock on a file of them, or a watch, would be a wire between their tenants."""
+    assert layers.build(digest, "echo 1 > f", key("one")) is None
+    made = [layers.ask(CREATE, body=create_body(digest, packages=key("one"))) for _ in range(2)]
+    controls = [socket.socket(fileno=answer.fds[0]) for answer in made]
+    for control in controls:
+        control.settimeout(PATIENCE)
+        assert GUEST.unpack(control.recv(4096))[0] == GUEST_READY
+    inits = [pid for pid in covetest.children_of(layers.process.pid) if covetest.name_of(pid) == "cove-init"]
+    mounts = [[line.split() for line in covetest.read_text(f"/proc/{pid}/mountinfo").splitlines()] for pid in inits]
+    assert len(mounts) == 2 and all("/packages" in {row[4] for row in rows} for rows in mounts)
+    first, second = ({row[2] for row in rows} for rows in mounts)
+    assert first.isdisjoint(second), mounts
+    for control in controls:
+        control.close()
+    layers.end()
+
+
 def test_without_packages_the_place_is_empty(layers, digest):
     status, text = layers.run(digest, "/bin/bash", "-c", "ls -A /packages | wc -l; ls /node_modules/x; grep -c packages /proc/self/mountinfo")
     assert text.splitlines()[0] == "0" and text.splitlines()[-1] == "0"
