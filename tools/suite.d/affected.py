@@ -54,10 +54,11 @@ SUBJECTS = (
      "src/box/* src/wire/layer.* tests/hostile/programs/*"),
     ("integration/spawner_protocol integration/spawner_group integration/keeper integration/failmalloc integration/crash "
      "integration/uninitialised integration/run", "src/spawner/* src/wire/spawn.h src/runtime/spawner_client.* src/wire/meter.* src/box/cgroup*"),
-    ("integration/layer", "src/spawner/layer_* src/box/layer_copy.* src/image/layer_cache.*"),
     ("integration/strays server/wall",
      "src/base/fd.* src/event/closer.* src/runtime/sandbox_socket.* src/box/seccomp_rules.* src/spawner/discard.* src/spawner/watchdog.* "
      "src/spawner/starter.*"),
+    ("server/pairs", "src/box/veil.* src/box/rootfs.* src/box/seal_warm.* src/spawner/host.* tests/hostile/programs/pair.py"),
+    ("integration/layer", "src/box/veil.* src/spawner/layer_* src/box/layer_copy.* src/image/layer_cache.*"),
     ("server/serve", "src/confine/* src/coved/*"),
     # the way out
     ("server/egress server/egress_abuse server/egress_programs server/secrets server/packages hostile/network",

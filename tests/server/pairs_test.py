@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two sandboxes of different keys, made by one server of one image: nothing that one of them watches, locks or counts in its file
+system tells it of the other, or holds the other up: whether both are copies of one warm interpreter, or made cold."""
+import contextlib
+import pathlib
+import shutil
+
+import pytest
+
+import covetest
+from crashers import SESSIONS
+from keys_test import key
+from server import Server
+
+pytestmark = pytest.mark.skipif(not covetest.IS_ROOT, reason="uids and device nodes of their own need root")
+
+PROGRAMS = pathlib.Path(__file__).resolve().parent.parent / "hostile/programs"
+# The one who watches, until he may tell.
+WATCH = r"""
+import subprocess
+watcher = subprocess.Popen(["python3", "pair.py", "watch"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+for line in iter(watcher.stdout.readline, "ready\n"):
+    assert line
+    print(line, end="")
+"""
+TELL = "print(watcher.communicate()[0])"
+ACT = "import os; assert os.system('python3 pair.py act') == 0"
+
+
+class Tenant:
+    """A session of a key of its own."""
+
+    def __init__(self, server, token):
+        self.server, self.token = server, token
+        made = server.post(SESSIONS, {"env": {"COVE_HOSTILE": "1"}}, token=token)
+        assert made.status == 201, made
+        self.id = made.json["id"]
+        for name in ("guard.py", "pair.py"):
+            put = server.put(f"{SESSIONS}/{self.id}/files/{name}", (PROGRAMS / name).read_bytes(), token=token)
+            assert put.status in (200, 201), put
+
+    def run(self, code):
+        """The lines of what it prints."""
+        ran = self.server.post(f"{SESSIONS}/{self.id}/execute", {"code": code, "mode": "sync"}, token=self.token)
+        assert ran.status == 200 and ran.json["state"] == "completed" and not ran.json["stderr"], (ran.json["stderr"], ran.json.get("error"))
+        return ran.json["stdout"].splitlines()
+
+    def facts(self, code):
+        return dict(line.split(" ", 1) for line in self.run(code) if line)
+
+    def file_systems(self):
+        """The device number of each mount that it sees, and what that is."""
+        rows = [line.split() for line in self.run("print(open('/proc/self/mountinfo').read())") if line]
+        return {row[2]: " ".join(row[3:5]) for row in rows}
+
+    def end(self):
+        assert self.server.delete(f"{SESSIONS}/{self.id}", token=self.token).status == 200
+
+
+@contextlib.contextmanager
+def running(**options):
+    with Server(**options) as server:
+        yield server
+        assert server.stop() == 0
+        server.nothing_is_left()
+
+
+@pytest.fixture(scope="module")
+def warm_server():
+    with running() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def cold_server(tmp_path_factory):
+    """Of a build without a zygote: each interpreter is started in its sandbox."""
+    folder = tmp_path_factory.mktemp("cold")
+    for parent in (folder, *folder.parents[:2]):
+        parent.chmod(0o755)
+    shutil.copytree(covetest.public_build().parent, folder / "build")
+    (folder / "build/bin/cove_zygote.so").unlink(missing_ok=True)
+    with running(cove=covetest.Cove(folder / "build/bin")) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def two_tenants(server):
+    with key(server) as first, key(server) as second:
+        tenants = [Tenant(server, made["key"]) for made in (first, second)]
+        yield tenants
+        for tenant in tenants:
+            tenant.end()
+
+
+@pytest.fixture(params=["warm", "cold"])
+def pair(request):
+    if request.param == "warm" and not (covetest.BUILD / "cove_zygote.so").exists():
+        pytest.skip("this build has no zygote")
+    with two_tenants(request.getfixturevalue(f"{request.param}_server")) as tenants:
+        yield tenants
+
+
+def test_no_file_system_is_common_to_two_sandboxes(pair):
+    """Marks, locks and times sit on inodes, and those belong to a file system."""
+    first, second = (tenant.file_systems() for tenant in pair)
+    assert len(first) >= 4 and first.keys().isdisjoint(second), [first, second]
+
+
+def test_one_that_watches_sees_nothing_and_one_that_locks_holds_nobody_up(pair):
+    spy, honest = pair
+    taken = spy.facts(WATCH)
+    met = honest.facts(ACT)
+    seen = spy.facts(TELL)
+    assert met.pop("lease") == taken.pop("lease") == "EACCES", "nobody has a lease on a file that is not his"
+    assert taken.pop("own-lock") == "EAGAIN", "its own locks it does meet"
+    del met["done"]
+    assert len(taken) == 15 and set(taken.values()) == {"ok"}, taken
+    assert met == taken
+    for way in ("inotify", "dnotify"):
+        if seen[f"{way}:own"] not in ("=EMFILE", "=EPERM"):  # it is there
+            assert seen[f"{way}:own"] != "=0", f"{way} does not see what happens in its own sandbox"
+            assert seen[f"{way}:of-others"] == "=0", seen
+
+
+WHAT_IS_KEPT = """
+import fcntl, os
+try:
+    file = os.open("/proc/self/exe", os.O_RDONLY)
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    print("exe ok")
+except OSError as error:
+    print("exe", error.errno)
+device = lambda path: os.stat(path).st_dev
+print("cwd", device(".") == device("/workspace"))
+"""
+
+
+def test_what_copies_of_one_interpreter_keep_of_it_is_no_wire(warm_server):
+    """Its program's file stays that of the one they were copied from, and none of them can open it."""
+    with two_tenants(warm_server) as tenants:
+        first, second = (tenant.facts(WHAT_IS_KEPT) for tenant in tenants)
+    assert first == second == {"exe": "13", "cwd": "True"}, [first, second]
