@@ -83,6 +83,14 @@ def cold_server(tmp_path_factory):
         yield server
 
 
+@pytest.fixture(scope="module", params=["plain", "subids"])
+def users_server(request):
+    if why := covetest.why_no_rootless(request.param):
+        pytest.skip(why)
+    with running(cove=covetest.rootless(request.param)) as server:
+        yield server
+
+
 @contextlib.contextmanager
 def two_tenants(server):
     with key(server) as first, key(server) as second:
@@ -104,6 +112,15 @@ def test_no_file_system_is_common_to_two_sandboxes(pair):
     """Marks, locks and times sit on inodes, and those belong to a file system."""
     first, second = (tenant.file_systems() for tenant in pair)
     assert len(first) >= 4 and first.keys().isdisjoint(second), [first, second]
+
+
+def test_an_ordinary_users_sandboxes_have_nodes_of_the_host_in_common_and_nothing_else(users_server):
+    """He cannot make any."""
+    with two_tenants(users_server) as tenants:
+        first, second = (tenant.file_systems() for tenant in tenants)
+    common = {first[device] for device in first.keys() & second.keys()}
+    assert len(first) >= 4 and all(place.startswith("/") and " /dev/" in place for place in common), [first, second]
+    assert len(common) <= 1, "all nodes are of one file system"
 
 
 def test_one_that_watches_sees_nothing_and_one_that_locks_holds_nobody_up(pair):
