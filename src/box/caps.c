@@ -63,3 +63,14 @@ int caps_keep(const int *kept, size_t count)
         return -1;
     return (int)syscall(SYS_capset, &header, data);
 }
+
+int caps_raise(void)
+{
+    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct data[2];
+    if (syscall(SYS_capget, &header, data) < 0)
+        return -1;
+    for (int i = 0; i < 2; i++)
+        data[i].effective = data[i].permitted;
+    return (int)syscall(SYS_capset, &header, data);
+}

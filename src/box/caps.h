@@ -9,3 +9,5 @@ MUST_CHECK int caps_drop_bounding(void); /* needs CAP_SETPCAP, keeps what is in 
 MUST_CHECK int caps_drop_all(void);      /* and checks that nothing is left */
 /* Gives up all but these, in the bounding set too; an exec by root gets them again. */
 MUST_CHECK int caps_keep(const int *kept, size_t count);
+/* Makes all that are permitted effective again, which a change from root to another id ends. */
+MUST_CHECK int caps_raise(void);

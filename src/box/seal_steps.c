@@ -183,6 +183,20 @@ int seal_step_rlimits(struct seal *s)
     return 0;
 }
 
+/* What the kernel counts for each user (queued signals, timers, instances of inotify) it counts for
+ * the maker of a user namespace as well, and compares with what that one may have. So the maker is
+ * the uid that the namespace is for, not root, who makes them all. */
+static int become_maker(const struct seal *s)
+{
+    uid_t uid = s->plan->uid;
+    if (!s->plan->has_own_uid)
+        return 0;
+    return prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || setresgid(uid, uid, uid) < 0 ||
+                   setresuid(uid, uid, uid) < 0
+               ? -1
+               : caps_raise();
+}
+
 /* A user namespace in which nothing but the sandbox's own uid exists. It owns none of the other
  * namespaces: those were made outside, so that even full power in here would be power over nothing.
  * Made while still privileged, since hosts may keep it from ordinary users; the spawner maps, and
@@ -191,6 +205,10 @@ int seal_step_user_ns(struct seal *s)
 {
     if (setgroups(0, NULL) < 0 && !(s->plan->is_rootless && errno == EPERM))
         return -1;
+    if (become_maker(s) < 0) {
+        errno = EIO; /* no absence of a layer, whatever it was */
+        return -1;
+    }
     if (unshare(CLONE_NEWUSER) < 0) {
         /* Done without one where that may be; then this is the last moment with the power to. A new
          * one brings a bounding set of its own, which step_caps empties. */

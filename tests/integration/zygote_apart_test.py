@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Copies of one warm python are alike in nothing that must differ."""
 import contextlib
+import fcntl
 import json
 import os
 import select
 import socket
 import stat
+import struct
 
 import pytest
 
@@ -78,7 +80,7 @@ print(json.dumps([len(watchers), had]))
 
 
 def test_siblings_take_no_counter_of_the_kernel_from_each_other(host):
-    """Nor from root, who has made the user namespace of their zygote: nine take all that they can have of it."""
+    """Nor from the maker of their zygote's user namespace, for whom all of theirs count: nine take all that they can have of it."""
     zygote = host.zygote()
     for session in [host.session(zygote) for _ in range(10)]:
         watchers, timers = session.value(HOARD)
@@ -86,6 +88,28 @@ def test_siblings_take_no_counter_of_the_kernel_from_each_other(host):
         kernel = covetest.children_of(host.init_of(session))[0]
         held = next(line for line in covetest.read_text(f"/proc/{kernel}/status").splitlines() if line.startswith("SigQ:"))
         assert held.split()[1] == f"{timers}/256"  # told by the host
+    host.end()
+
+
+NS_GET_PARENT, NS_GET_OWNER_UID = 0xb702, 0xb704
+
+
+def maker_of_user_namespace(pid, is_parents=False):
+    with open(f"/proc/{pid}/ns/user", "rb") as own:
+        fd = fcntl.ioctl(own, NS_GET_PARENT) if is_parents else os.dup(own.fileno())
+    with open(fd, "rb") as space:
+        return struct.unpack("I", fcntl.ioctl(space, NS_GET_OWNER_UID, bytes(4)))[0]
+
+
+def test_each_user_namespace_is_made_by_the_uid_that_it_is_for(host):
+    """For its maker the kernel counts what is in it, and root makes them all."""
+    session = host.session(host.zygote())
+    zygote, = host.zygote_pids()
+    init = host.init_of(session)
+    assert maker_of_user_namespace(init) == session.host_uid
+    assert maker_of_user_namespace(init, is_parents=True) == maker_of_user_namespace(zygote) == min(covetest.uids_of(zygote)) != 0
+    shell, = {pid for pid in host.find("cove-init") if covetest.uids_of(pid) == covetest.uids_of(zygote)}
+    assert maker_of_user_namespace(shell) == min(covetest.uids_of(shell)), "made as a cold start is"
     host.end()
 
 

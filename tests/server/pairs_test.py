@@ -157,3 +157,35 @@ def test_what_copies_of_one_interpreter_keep_of_it_is_no_wire(warm_server):
     with two_tenants(warm_server) as tenants:
         first, second = (tenant.facts(WHAT_IS_KEPT) for tenant in tenants)
     assert first == second == {"exe": "13", "cwd": "True"}, [first, second]
+
+
+# --- what the kernel counts -------------------------------------------------------------------------
+
+
+# By a process that keeps them until its input ends.
+QUEUE_SIGNALS = """
+import subprocess, sys
+HOLDER = '''
+import ctypes, os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGRTMIN])
+libc, count = ctypes.CDLL(None), 0
+while libc.sigqueue(os.getpid(), signal.SIGRTMIN, None) == 0:
+    count += 1
+print("queued", count, flush=True)
+sys.stdin.read()
+'''
+holder = subprocess.Popen([sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+print(holder.stdout.readline())
+"""
+
+
+def queued_by_root():
+    """Signals that wait, as the kernel counts them for the user who runs the server."""
+    return int(covetest.status_of("self")["SigQ"].split("/")[0])
+
+
+def test_what_one_sandbox_has_queued_is_counted_for_nobody_else(pair):
+    before = queued_by_root()
+    first, second = (int(tenant.facts(QUEUE_SIGNALS)["queued"]) for tenant in pair)
+    assert first == second > 100, "each has as many as there may be"
+    assert queued_by_root() - before < 100
