@@ -254,7 +254,7 @@ MACHINES = (
         Tests(ROOT, "frozen sessions and checkpoints", "checkpoint_test.py", (
             "frozen", "everybody", "blocks_every_signal", "arrays_come_back and 100", "half_copy and killed")),
         Tests(ROOT, "nobody inside makes the host wait", "strays_test.py", (
-            "both ends of one", "queue in a queue", "rings", "terminal", "itself")),
+            "lingers", "queue and both", "rings", "terminal", "itself")),
         Tests(ROOT, "the spawner freezes and culls", "spawner_protocol_test.py", ("a_frozen_sandbox", "a_cull")),
         Tests(ROOT, "shares of processors", "spawner_group_test.py", ("a_share",)),
         Tests(ROOT, "zygotes make sandboxes", "zygote_test.py", ("run_code",)),
