@@ -118,6 +118,7 @@ class Session:
         """The end of the input ends the session."""
         if not self.process.stdin.closed:
             self.process.stdin.close()
-        assert self.receive_line() is None, "an answer that nobody asked for"
+        line = self.receive_line()
+        assert line is None, f"nobody asked for {line}"
         assert self.process.wait(PATIENCE) == status
         assert not self.process.stderr.read()
