@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +24,7 @@
 #include "box/landlock.h"
 #include "box/seccomp.h"
 #include "box/syscalls.h"
+#include "box/veil.h"
 
 #define DID_NOT_BITE EBADE /* the call worked, and had no effect */
 
@@ -144,6 +146,30 @@ static int try_disk(struct trial *t)
     if (fd < 0)
         return errno;
     return write(fd, block, sizeof(block)) == (ssize_t)sizeof(block) ? DID_NOT_BITE : 0;
+}
+
+/* A thing in an overlay is another than what lies below, here an empty directory of veil_prepare().
+ */
+static int try_overlay(struct trial *t)
+{
+    (void)t;
+    struct veil veil;
+    struct error err;
+    struct stat below, own;
+    int fd;
+    if (!veil_is_known())
+        return ENODEV;
+    if (unshare(CLONE_NEWNS) < 0)
+        return errno;
+    scoped_fd int tree = open("/tmp/none", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (tree < 0)
+        return errno;
+    if (veil_open(&veil, VEIL_IMAGE, tree, &err) < 0 || veil_mount(&veil, &fd, &err) < 0)
+        return err.sys_errno;
+    veil_close(&veil);
+    if (fstat(tree, &below) < 0 || fstat(fd, &own) < 0)
+        return errno;
+    return below.st_dev == own.st_dev ? DID_NOT_BITE : 0;
 }
 
 /* --- privileges ------------------------------------------------------------------------------ */
@@ -278,7 +304,7 @@ static int (*const trials[LAYER_COUNT])(struct trial *t) = {
     [LAYER_SECCOMP] = try_seccomp, [LAYER_LANDLOCK] = try_landlock,
     [LAYER_RLIMITS] = try_rlimits, [LAYER_CG_MEMORY] = try_cg_memory,
     [LAYER_CG_PIDS] = try_cg_pids, [LAYER_CG_CPU] = try_cg_cpu,
-    [LAYER_DISK] = try_disk,
+    [LAYER_DISK] = try_disk,       [LAYER_OVERLAY] = try_overlay,
 };
 
 static int run_trial(struct trial *t, enum layer layer)

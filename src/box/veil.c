@@ -37,6 +37,12 @@ int veil_prepare(struct error *err)
     return 0;
 }
 
+bool veil_is_known(void)
+{
+    scoped_fd int fs = sys_fsopen("overlay", FSOPEN_CLOEXEC);
+    return fs >= 0 || errno != ENODEV;
+}
+
 /* An overlay looks its directories up by name, so the tree has to be mounted somewhere; and a mount
  * can be cloned only while it is. */
 static int attach_tree(int tree_fd, int dir_fd)
@@ -76,7 +82,7 @@ static int make_overlay(const struct veil *veil)
 int veil_mount(const struct veil *veil, int *out, struct error *err)
 {
     int fd = make_overlay(veil);
-    if (fd < 0 && errno == ENODEV) /* else the kernel knows what an overlay is */
+    if (fd < 0 && errno == ENODEV) /* see veil_is_known(); nothing else answers so */
         fd = sys_open_tree(veil->dir_fd, "image", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     if (fd < 0)
         return error_sys(err, "make image overlay");

@@ -16,6 +16,9 @@
  * /tmp. Call once. */
 MUST_CHECK int veil_prepare(struct error *err);
 
+/* Whether the kernel knows what an overlay is. */
+bool veil_is_known(void);
+
 /* An image comes with the places at which a package layer is found; see veil_prepare(). */
 enum veil_kind { VEIL_IMAGE, VEIL_LAYER };
 

@@ -54,6 +54,9 @@ static const struct {
                       "enable the cpu controller; rootless: systemd-run --user --scope -p "
                       "Delegate=yes cove ..."},
     [LAYER_DISK] = {"filled a small tmpfs", "use a kernel with CONFIG_TMPFS"},
+    [LAYER_OVERLAY] = {"mounted one and compared what it shows",
+                       "use a kernel with CONFIG_OVERLAY_FS; else sandboxes share the image's "
+                       "inodes, and see each other's watches and locks of files"},
 };
 
 struct doctor {

@@ -136,6 +136,7 @@ int host_open(struct host *host, const struct host_options *options, struct erro
         return -1;
     if (veil_prepare(err) < 0) /* covers /tmp, where any of the paths before may lie */
         return -1;
+    host->has_overlays = veil_is_known();
     cgroup_tree_open(&host->cgroups, options->cgroup_parent, host->power.is_rootless);
     host->cgroups.burst_milli = options->cpu_burst_milli;
     cgroup_tree_trim(&host->trimmed, &host->cgroups);
@@ -245,7 +246,7 @@ uint32_t host_missing_layers(const struct host *host)
     } needed[] = {{CGROUP_MEMORY, LAYER_BIT(CG_MEMORY)},
                   {CGROUP_PIDS, LAYER_BIT(CG_PIDS)},
                   {CGROUP_CPU, LAYER_BIT(CG_CPU)}};
-    uint32_t missing = 0;
+    uint32_t missing = host->has_overlays ? 0 : LAYER_BIT(OVERLAY);
     for (size_t i = 0; i < ARRAY_LEN(needed); i++) {
         if (!cgroup_tree_has(&host->cgroups, needed[i].controller))
             missing |= needed[i].layer;

@@ -64,6 +64,7 @@ struct host {
     size_t filter_len;
     uint64_t next_id;
     struct netns_judge nets;
+    bool has_overlays;
     bool has_judge; /* it was tried to have one */
     struct hot hot;
 };
@@ -84,5 +85,5 @@ MUST_CHECK int host_load_zygote(struct host *host, struct error *err);
 /* Whether a network namespace that was used can be used again. */
 bool host_is_net_fresh(struct host *host, struct netns *net);
 
-/* Layers that the host as a whole lacks (cgroup controllers), as a bit set; 0 is good. */
+/* Layers that the host as a whole lacks (cgroup controllers, overlays), as a bit set; 0 is good. */
 uint32_t host_missing_layers(const struct host *host);

@@ -32,7 +32,8 @@
 #define STORAGE_FILES_AT_ONCE 2000
 #define STORAGE_BYTES_AT_ONCE (64 * MIB)
 
-#define CGROUP_LAYERS (LAYER_BIT(CG_MEMORY) | LAYER_BIT(CG_PIDS) | LAYER_BIT(CG_CPU))
+#define HOST_LAYERS                                                                                \
+    (LAYER_BIT(CG_MEMORY) | LAYER_BIT(CG_PIDS) | LAYER_BIT(CG_CPU) | LAYER_BIT(OVERLAY))
 
 static int fail(struct spawn_failure *failure, enum error_code code, int sys_errno, int layer,
                 const char *step)
@@ -443,7 +444,7 @@ static int create(struct sandbox **out, struct host *host, const struct spawn_cr
         free_sandbox(sb, host);
         return fail_error(failure, &err);
     }
-    sb->layers = CGROUP_LAYERS & ~host_missing_layers(host);
+    sb->layers = HOST_LAYERS & ~host_missing_layers(host);
     if (shell)
         shell->made_count++;
     else

@@ -26,7 +26,8 @@
     X(CG_MEMORY, "memory cgroup", NEEDED, EXTRA)                                                   \
     X(CG_PIDS, "pids cgroup", NEEDED, EXTRA)                                                       \
     X(CG_CPU, "cpu cgroup", NEEDED, EXTRA)                                                         \
-    X(DISK, "disk limits", ALWAYS, ALWAYS)
+    X(DISK, "disk limits", ALWAYS, ALWAYS)                                                         \
+    X(OVERLAY, "own overlay", EXTRA, EXTRA)
 
 enum layer_need { LAYER_EXTRA, LAYER_NEEDED, LAYER_ALWAYS };
 

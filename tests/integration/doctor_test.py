@@ -10,7 +10,7 @@ import covetest
 TIERS = {"root": "T1", "plain": "T2", "subids": "T2"}
 LAYERS = ["pid namespace", "mount namespace", "network namespace", "ipc namespace", "uts namespace", "cgroup namespace",
           "user namespace", "own host uid", "own root image", "private /proc", "no capabilities", "no_new_privs",
-          "seccomp filter", "landlock", "rlimits", "memory cgroup", "pids cgroup", "cpu cgroup", "disk limits"]
+          "seccomp filter", "landlock", "rlimits", "memory cgroup", "pids cgroup", "cpu cgroup", "disk limits", "own overlay"]
 NEEDS = {"always needed", "needed", "extra"}
 
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two sandboxes of different keys, made by one server of one image: nothing that one of them watches, locks or counts in its file
-system tells it of the other, or holds the other up: whether both are copies of one warm interpreter, or made cold."""
+"""Two sandboxes of different keys, made by one server of one image. Nothing that one of them watches, locks or counts tells it of
+the other, or holds the other up, whether both are copies of one warm interpreter or made cold."""
 import contextlib
 import pathlib
 import shutil
+import tempfile
 
 import pytest
 
@@ -72,15 +73,15 @@ def warm_server():
 
 
 @pytest.fixture(scope="module")
-def cold_server(tmp_path_factory):
+def cold_server():
     """Of a build without a zygote: each interpreter is started in its sandbox."""
-    folder = tmp_path_factory.mktemp("cold")
-    for parent in (folder, *folder.parents[:2]):
-        parent.chmod(0o755)
-    shutil.copytree(covetest.public_build().parent, folder / "build")
-    (folder / "build/bin/cove_zygote.so").unlink(missing_ok=True)
-    with running(cove=covetest.Cove(folder / "build/bin")) as server:
-        yield server
+    with tempfile.TemporaryDirectory(prefix="cove-test-cold-") as name:
+        folder = pathlib.Path(name)
+        folder.chmod(0o755)
+        shutil.copytree(covetest.public_build().parent, folder / "build")
+        (folder / "build/bin/cove_zygote.so").unlink(missing_ok=True)
+        with running(cove=covetest.Cove(folder / "build/bin")) as server:
+            yield server
 
 
 @pytest.fixture(scope="module", params=["plain", "subids"])
