@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -28,6 +29,8 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -115,63 +118,108 @@ static bool has_no_children(void)
     return true;
 }
 
+/* Who makes a copy of this process. The fork of an heir's lives in another sandbox, with a
+ * workspace of its own. */
+enum copier { BY_CLONE, BY_HEIR };
+
+struct map {
+    bool is_shared; /* whatever its rights are just now: they can be changed */
+    const char *name;
+};
+
+/* Nothing that anybody could write to, as the files of an image. */
+static bool is_read_only(const char *path)
+{
+    struct statvfs fs;
+    return path[0] == '/' && statvfs(path, &fs) == 0 && fs.f_flag & ST_RDONLY;
+}
+
+/* What is shared would not be a copy. A map of the workspace would show a fork what the other
+ * writes there later; files in memory are the spawner's to judge, for ours are among them. */
+static bool stays_shared(const struct map *m, enum copier by)
+{
+    bool is_of_memory = strncmp(m->name, "/memfd:", strlen("/memfd:")) == 0;
+    if (!m->is_shared && (by == BY_CLONE || is_of_memory))
+        return false;
+    return !is_read_only(m->name);
+}
+
 /* Since Linux 6.11 maps can be searched without being printed, which takes a millisecond less. */
 struct map_query {
     uint64_t size, flags, address;
-    uint64_t out[6];
+    uint64_t from, to, found, page, offset, inode;
     uint32_t device[2], name_size, id_size;
     uint64_t name, id;
 };
 
 #define MAP_QUERY     _IOWR('f', 17, struct map_query)
-#define MAP_WRITABLE  0x02
 #define MAP_IS_SHARED 0x08
 #define MAP_OR_NEXT   0x10
+#define MAP_OF_FILE   0x20 /* memory that is shared has one, too */
 
-/* 1: there is memory that is shared and can be written, 0: there is none, -1: cannot be asked. */
-static int query_shared(int fd)
+/* 1: there is memory that stays shared, 0: there is none, -1: cannot be asked. */
+static int query_shared(int fd, enum copier by)
 {
-    struct map_query q = {.size = sizeof(q), .flags = MAP_WRITABLE | MAP_IS_SHARED | MAP_OR_NEXT};
-    if (ioctl(fd, MAP_QUERY, &q) == 0)
-        return 1;
-    return errno == ENOENT ? 0 : -1;
-}
-
-/* The same from the text, "from-to rw-s ..." in each line. */
-static int read_shared(int fd)
-{
-    static char text[65536];
-    bool is_shared = false, at_begin = true;
-    int field = 0, column = 0;
-    char rights[4] = {0};
-    ssize_t n = -1;
-    while (!is_shared && (n = read(fd, text, sizeof(text))) > 0) {
-        for (ssize_t i = 0; i < n; i++) {
-            if (at_begin)
-                field = column = 0;
-            at_begin = text[i] == '\n';
-            if (text[i] == ' ' && field < 2)
-                field++, column = 0;
-            else if (field == 1 && column < 4)
-                rights[column++] = text[i];
-            is_shared |= field == 1 && column == 4 && rights[1] == 'w' && rights[3] == 's';
+    char name[PATH_MAX + 16];
+    uint64_t last = 0; /* the inode of a map that was found to be good */
+    struct map_query q = {.size = sizeof(q), .flags = MAP_OF_FILE | MAP_OR_NEXT};
+    if (by == BY_CLONE)
+        q.flags |= MAP_IS_SHARED;
+    for (;;) {
+        q.name = (uintptr_t)name;
+        q.name_size = sizeof(name);
+        if (ioctl(fd, MAP_QUERY, &q) < 0)
+            return errno == ENOENT ? 0 : -1;
+        struct map m = {q.found & MAP_IS_SHARED, q.name_size ? name : ""};
+        if (m.is_shared || q.inode != last) {
+            if (stays_shared(&m, by))
+                return 1;
+            last = m.is_shared ? 0 : q.inode;
         }
+        q.address = q.to;
     }
-    return n < 0 ? -1 : is_shared;
 }
 
-/* What is shared would not be a copy. */
-static bool shares_no_memory(void)
+/* The same from the text, "from-to rw-s offset device inode name" in each line. */
+static int read_shared(int fd, enum copier by)
+{
+    int copy = dup(fd);
+    FILE *file = copy < 0 ? NULL : fdopen(copy, "r");
+    char *line = NULL;
+    size_t room = 0;
+    int found = 0;
+    if (!file) {
+        if (copy >= 0)
+            close(copy);
+        return -1;
+    }
+    while (found == 0 && getline(&line, &room, file) > 0) {
+        const char *rights = strchr(line, ' '), *name = strchr(line, '/');
+        line[strcspn(line, "\n")] = '\0';
+        struct map m = {rights && strlen(rights) > 4 && rights[4] == 's', name ? name : ""};
+        found = (m.is_shared || name) && stays_shared(&m, by);
+    }
+    if (ferror(file))
+        found = -1;
+    free(line);
+    fclose(file);
+    return found;
+}
+
+static bool shares_no_memory(enum copier by)
 {
     int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-    int found = fd < 0 ? -1 : query_shared(fd);
+    int found = fd < 0 ? -1 : query_shared(fd, by);
     if (fd >= 0 && found < 0)
-        found = read_shared(fd);
+        found = read_shared(fd, by);
     if (fd >= 0)
         close(fd);
     if (found > 0)
-        return refuse("memory is shared with a file or another process (mmap), which cannot be "
-                      "saved");
+        return refuse(by == BY_CLONE
+                          ? "memory is shared with a file or another process (mmap), which cannot "
+                            "be saved"
+                          : "memory is shared with a file of the workspace (a module that was "
+                            "loaded from it, mmap) or another process, which cannot be forked");
     return found == 0 ? true : refuse("its memory map cannot be read");
 }
 
@@ -211,6 +259,12 @@ static bool save_path(struct saved *s)
     return s->path ? true : refuse("out of memory");
 }
 
+static bool is_of_proc(int fd)
+{
+    struct statfs fs;
+    return fstatfs(fd, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
+}
+
 /* A copy has the devices that its kernel had open; a fork has nothing. */
 static bool save_one(int fd, bool with_devices)
 {
@@ -219,6 +273,8 @@ static bool save_one(int fd, bool with_devices)
         return refuse("an open file cannot be looked at");
     if (S_ISCHR(st.st_mode) && !with_devices)
         return true;
+    if (with_devices && S_ISREG(st.st_mode) && is_of_proc(fd))
+        return refuse("a file of /proc is open, and shows this process whoever has it");
     if (saved.count == SAVED_MAX)
         return refuse("too many files are open");
     struct saved *s = &saved.items[saved.count];
@@ -469,7 +525,7 @@ static PyObject *checkpoint(PyObject *self, PyObject *args)
     int copy_fd, channel_fd, *tid;
     if (!PyArg_ParseTuple(args, "ii", &copy_fd, &channel_fd))
         return NULL;
-    if (!has_one_thread() || !has_no_children() || !shares_no_memory() || !find_tid(&tid) ||
+    if (!has_one_thread() || !has_no_children() || !shares_no_memory(BY_CLONE) || !find_tid(&tid) ||
         !save_all(copy_fd, channel_fd, false)) {
         close(copy_fd);
         return NULL;
@@ -580,7 +636,7 @@ static PyObject *fork_kernel(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "iiO", &gate_fd, &channel_fd, &where))
         return NULL;
     struct kernel_fork_point *point = PyLong_AsVoidPtr(where);
-    if (!point || !has_one_thread() || !has_no_children() || !shares_no_memory() ||
+    if (!point || !has_one_thread() || !has_no_children() || !shares_no_memory(BY_HEIR) ||
         !find_tid(&tid) || !save_all(gate_fd, channel_fd, true)) {
         close(gate_fd);
         return NULL;

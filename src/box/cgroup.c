@@ -301,18 +301,24 @@ static bool each_listed(int dir_fd, const char *procs, void (*found)(void *ctx, 
 }
 
 /* Who is in any hierarchy is in the first: they are entered in this order. */
-bool cgroup_each_process(const struct cgroup *cg, const struct cgroup_tree *tree,
+static bool each_in_file(const struct cgroup *cg, const struct cgroup_tree *tree, const char *file,
                          void (*found)(void *ctx, pid_t pid), void *ctx)
 {
-    char procs[CGROUP_NAME_BYTES];
+    char name[CGROUP_NAME_BYTES];
     bool is_gone = true;
-    cgroup_file_name(cg, "cgroup.procs", procs);
+    cgroup_file_name(cg, file, name);
     for (size_t i = 0; i < tree->count; i++) {
-        if (each_listed(tree->parent_fd[i], procs, found, ctx))
+        if (each_listed(tree->parent_fd[i], name, found, ctx))
             return true;
         is_gone &= errno == ENOENT || errno == ENODEV;
     }
     return is_gone;
+}
+
+bool cgroup_each_process(const struct cgroup *cg, const struct cgroup_tree *tree,
+                         void (*found)(void *ctx, pid_t pid), void *ctx)
+{
+    return each_in_file(cg, tree, "cgroup.procs", found, ctx);
 }
 
 static void kill_one(void *ctx, pid_t pid)
@@ -334,10 +340,12 @@ static void add_pid(void *ctx, pid_t pid)
     list->count++;
 }
 
-size_t cgroup_list(const struct cgroup *cg, const struct cgroup_tree *tree, pid_t *out, size_t max)
+size_t cgroup_list_threads(const struct cgroup *cg, const struct cgroup_tree *tree, pid_t *out,
+                           size_t max)
 {
     struct pid_list list = {.pids = out, .max = max};
-    return cgroup_each_process(cg, tree, add_pid, &list) ? list.count : SIZE_MAX;
+    const char *file = cgroup_tree_has(tree, CGROUP_UNIFIED) ? "cgroup.threads" : "tasks";
+    return each_in_file(cg, tree, file, add_pid, &list) ? list.count : SIZE_MAX;
 }
 
 bool cgroup_is_frozen(const struct cgroup *cg, const struct cgroup_tree *tree)

@@ -145,9 +145,10 @@ bool cgroup_each_process(const struct cgroup *cg, const struct cgroup_tree *tree
 
 bool cgroup_is_frozen(const struct cgroup *cg, const struct cgroup_tree *tree); /* by now */
 
-/* The processes of a group that can be frozen, as we call them: how many there are, and the first
- * `max`. SIZE_MAX: nobody can tell. */
-size_t cgroup_list(const struct cgroup *cg, const struct cgroup_tree *tree, pid_t *out, size_t max);
+/* The threads of a group, as we call them, but such that have ended: how many there are, and the
+ * first `max`. SIZE_MAX: nobody can tell. */
+size_t cgroup_list_threads(const struct cgroup *cg, const struct cgroup_tree *tree, pid_t *out,
+                           size_t max);
 
 void cgroup_kill(const struct cgroup *cg, const struct cgroup_tree *tree);
 

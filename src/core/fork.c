@@ -298,11 +298,11 @@ static void fail_look(struct session *child, const struct error *why)
     struct error err = *why;
     if (err.code == ERROR_DENIED) { /* by this host, which cannot show that they are apart */
         err.code = ERROR_ISOLATION;
-        error_hint(&err, "forks need groups of processes that can be frozen: run as root, or in a "
-                         "cgroup that is delegated to you");
+        error_hint(&err, "forks need groups of processes that can be frozen, and a look at what "
+                         "their memory is made of: run as root");
     } else if (err.code == ERROR_ISOLATION) {
-        error_hint(&err, "code in the session has changed what its forks are made of; open a new "
-                         "session");
+        error_hint(&err, "a fork must have nothing that the other session can write to; where no "
+                         "code wanted that, open a new session");
     }
     fail(child, &err);
 }

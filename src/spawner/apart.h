@@ -2,9 +2,10 @@
  *
  * An heir is asked to fork and to end, but the memory that it runs in is the tenant's: it may do
  * otherwise, and go on as a process that two sandboxes share. So a helper of ours looks: it freezes
- * the other sandboxes of the brood, so that nobody can dodge, and compares the memory of each
- * process there with that of each in the fork. It has a deadline, and what it froze is let go
- * whatever becomes of it. */
+ * the sandboxes of the brood, so that nobody can dodge, and compares the memory of each thread of
+ * the others with that of each in the fork. Then it goes through the maps of the fork, in which
+ * nothing may lie that somebody else could write to, and through its descriptors for such that show
+ * another memory. It has a deadline, and what it froze is let go whatever becomes of it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sandboxes of one brood: one memory, several seals. What the spawner and the zygote do for forks."""
 import errno
+import fcntl
 import os
 import socket
 import struct
@@ -54,10 +55,17 @@ FORK, REPLY, BEAR = 10, 67, b"B"
 COPIER = covetest.BUILD / "cove_checkpoint.so"
 
 
-def fork(parent, heir):
+def sealed_file(data):
+    fd = os.memfd_create("copier", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.write(fd, data)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+    return fd
+
+
+def fork(parent, heir, program=None, open_program=sealed_file):
     """Has the heir fork the parent's kernel; the heir's session is the fork then."""
     gate, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    copier = memory_file(COPIER.read_bytes())
+    copier = open_program(program or COPIER.read_bytes())
     parent.generation += 1
     socket.send_fds(parent.channel, [FRAME.pack(0, FORK, 0, parent.generation, 0)], [theirs.fileno(), copier])
     theirs.close()
@@ -108,6 +116,96 @@ def test_a_fork_is_seen_to_be_apart_and_an_heir_not_to_be(host):
     assert apart(host, child) is None
     assert apart(host, other) is not None, "it still shares that of the parent"
     assert parent.run("print(2)") == "2\n" and child.run("print(3)") == "3\n"
+    host.end()
+
+
+FOOLED = COPIER.read_bytes().replace(b"/proc/self/maps", b"/workspace/maps") if COPIER.exists() else b""
+BEFORE = """
+import ctypes, mmap, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = libc.shmat.restype = ctypes.c_void_p
+def call(name, *args):
+    done = getattr(libc, name)(*args)
+    assert done not in (-1, ctypes.c_void_p(-1).value), (name, os.strerror(ctypes.get_errno()))
+    return done
+def place(fd, flags, rights=3):
+    return call("mmap", None, ctypes.c_size_t(4096), rights, flags, fd, ctypes.c_size_t(0))
+def own_file(open_flags=os.O_RDWR):
+    fd = os.open("/workspace/file", os.O_RDWR | os.O_CREAT)
+    os.write(fd, b"x" * 4096)
+    os.close(fd)
+    return os.open("/workspace/file", open_flags)
+SHARED, PRIVATE, NOBODYS = mmap.MAP_SHARED, mmap.MAP_PRIVATE, -1
+"""
+SHARED = {
+    "memory": "place(NOBODYS, SHARED | mmap.MAP_ANONYMOUS)",
+    "memory that is only read just now": "call('mprotect', ctypes.c_void_p(place(NOBODYS, SHARED | mmap.MAP_ANONYMOUS)), 4096, 1)",
+    "memory without any right just now": "call('mprotect', ctypes.c_void_p(place(NOBODYS, SHARED | mmap.MAP_ANONYMOUS)), 4096, 0)",
+    "a file of the workspace": "place(own_file(), SHARED)",
+    "a file of the workspace, to read": "place(own_file(os.O_RDONLY), SHARED, 1)",
+    "a copy of a file of the workspace": "place(own_file(), PRIVATE)",
+    "a copy of one that has no name any more": "fd = own_file(); place(fd, PRIVATE); os.close(fd); os.remove('/workspace/file')",
+    "a copy of a file in memory": "fd = os.memfd_create('cove'); os.ftruncate(fd, 4096); place(fd, PRIVATE); os.close(fd)",
+    "a segment of System V": "call('shmat', call('shmget', 0, 4096, 0o1600), None, 0)",
+}
+OWN = {
+    "a file of the image": "place(os.open(sys.executable, os.O_RDONLY), SHARED, 1)",
+    "a copy of zeros": "place(os.open('/dev/zero', os.O_RDWR), PRIVATE)",
+    "a sealed file in memory": "import fcntl; fd = os.memfd_create('x', os.MFD_ALLOW_SEALING); os.ftruncate(fd, 4096); "
+                               "fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE); place(fd, PRIVATE); os.close(fd)",
+    "what was changed": "x = bytearray(1 << 20); import json, decimal",
+}
+
+
+@pytest.mark.parametrize("what", [*SHARED, *OWN])
+def test_nothing_of_a_fork_can_be_written_by_the_other(host, what):
+    """Code that has the interpreter's own look see another list of maps."""
+    parent, heir, other = brood(host, host.zygote(), 3)
+    parent.run("import pathlib; pathlib.Path('/workspace/maps').write_text('1000-2000 r--p 00000000 00:00 0\\n')")
+    assert parent.run(BEFORE + (SHARED | OWN)[what] + "\nprint('made')") == "made\n"
+    child = fork(parent, heir, FOOLED)
+    refusal = apart(host, child)
+    assert (refusal is None) == (what in OWN), refusal
+    if refusal:
+        assert (refusal[0], refusal[3]) == (ISOLATION, "the fork has no memory of its own")
+    assert parent.run("print(1)") == "1\n" and child.run("print(2)") == "2\n", "nobody stays frozen"
+    host.end()
+
+
+def test_a_program_in_memory_that_is_not_sealed_is_shared(host):
+    parent, heir = brood(host, host.zygote(), 2)
+    child = fork(parent, heir, open_program=memory_file)
+    assert apart(host, child)[3] == "the fork has no memory of its own"
+    host.end()
+
+
+def test_a_process_whose_first_thread_has_ended_is_looked_at(host):
+    """The kernel says of that thread that it has no memory; the others have it still."""
+    parent, heir = brood(host, host.zygote(), 2)
+    child = fork(parent, heir)
+    child.run(BEFORE + """
+import threading, time
+pid = os.fork()
+if pid == 0:
+    os.closerange(1, 300)  # or the output would have no end
+    place(NOBODYS, SHARED | mmap.MAP_ANONYMOUS)
+    threading.Thread(target=time.sleep, args=(1000,)).start()
+    libc.syscall(60 if os.uname().machine == "x86_64" else 93, 0)
+while open(f"/proc/{pid}/stat").read().split(") ")[1][0] != "Z": pass
+""")
+    assert apart(host, child)[3] == "the fork has no memory of its own"
+    host.end()
+
+
+@pytest.mark.parametrize("name", ["mem", "environ", "maps", "pagemap"])
+def test_a_fork_has_no_descriptor_that_shows_another_memory(host, name):
+    """An heir that code has taken over could open its own before it forks, and it would go on showing the parent's."""
+    parent, heir, other = brood(host, host.zygote(), 3)
+    parent.run("file = open('/workspace/file', 'w')")
+    child = fork(parent, heir)
+    assert apart(host, child) is None, "a file of the workspace is none"
+    child.run(f"shown = open('/proc/self/{name}', 'rb')")
+    assert apart(host, child)[3] == "the fork has no memory of its own"
     host.end()
 
 

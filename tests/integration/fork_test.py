@@ -268,6 +268,11 @@ def test_what_a_fork_shares_stays_counted_when_the_parent_is_gone():
     ("import threading; stop = threading.Event(); t = threading.Thread(target=stop.wait); t.start()", "2 threads are running"),
     ("import subprocess; p = subprocess.Popen(['sleep', '100'])", "processes that the code has started"),
     ("import mmap; m = mmap.mmap(-1, 4096)", "memory is shared"),
+    ("import mmap, ctypes; m = mmap.mmap(-1, 4096); p = ctypes.addressof(ctypes.c_char.from_buffer(m))\n"
+     "assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(p), 4096, mmap.PROT_READ) == 0", "memory is shared"),
+    ("import mmap; f = open('file', 'w+b'); f.write(bytes(4096)); f.flush()\n"
+     "m = mmap.mmap(f.fileno(), 4096, flags=mmap.MAP_PRIVATE)", "a file of the workspace"),
+    ("f = open('/proc/self/mem', 'rb')", "a file of /proc is open"),
     ("import tempfile; f = tempfile.TemporaryFile()", "an open file has no name"),
     ("import os\nif os.fork() == 0:\n os.setsid()\n if os.fork() == 0:\n  import time; time.sleep(100)\n os._exit(0)\n"
      "os.wait()", "other processes are running"),

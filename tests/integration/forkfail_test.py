@@ -261,9 +261,11 @@ def fail_one(trial, call, usual):
 
 
 # The spawner looks until all stand still, so its calls are named: number of turns, and what their line in the log has.
+THREADS = "cgroup.threads" if pathlib.Path("/sys/fs/cgroup/cgroup.controllers").exists() else "tasks"
 LOOKS = [(name, turn, text) for name, text in [
     ("clone3", ""), ("prctl", ""), ("kcmp", ""), ("openat", "cgroup.freeze"), ("write", "cgroup.freeze"), ("close", "cgroup.freeze"),
-    ("openat", "cgroup.events"), ("read", "cgroup.events"), ("openat", "cgroup.procs"), ("read", "cgroup.procs"),
+    ("openat", "cgroup.events"), ("read", "cgroup.events"), ("openat", THREADS), ("read", THREADS), ("openat", "map_files"),
+    ("openat", "maps"), ("read", "maps"), ("fstatfs", ""), ("fcntl", ""), ("openat", "/fd"), ("getdents64", ""),
     ("waitid", ""), ("close", "pidfd")] for turn in (0, 1, 2)]
 LOOKS_ONCE = {"clone3", "prctl", "waitid"}
 
