@@ -125,6 +125,8 @@ class Refresher:
             self.calls.append(lambda: modules["_ssl"].RAND_add(os.urandom(32), 32.0))
         if "uuid" in modules:
             self.reset(modules["uuid"], "_node", "_last_timestamp")
+        if "multiprocessing.process" in modules:
+            self.add_key(modules["multiprocessing.process"])
         if "threading" in modules and hasattr(modules["threading"].main_thread(), "_set_native_id"):
             self.calls.append(modules["threading"].main_thread()._set_native_id)
 
@@ -138,6 +140,11 @@ class Refresher:
     def add_numpy(self, extension, random):
         state = find_numpy_state()
         self.calls.append(functools.partial(extension.randomise, state, 4 * MT19937_WORDS) if state else random.seed)
+
+    def add_key(self, process):
+        """What children and managers of this process prove themselves with."""
+        config = process.current_process()._config
+        self.calls.append(lambda: config.update(authkey=process.AuthenticationString(os.urandom(32))))
 
     def run(self):
         for call in self.calls:

@@ -160,8 +160,9 @@ def test_a_fork_has_checkpoints():
 
 
 def test_randomness_differs():
-    code = ("import os, random, ssl, uuid, numpy\n"
-            "print([random.random(), numpy.random.random(), ssl.RAND_bytes(8).hex(), uuid.uuid4().hex, uuid.uuid1().hex])")
+    code = ("import os, random, ssl, uuid, numpy, multiprocessing\n"
+            "print([random.random(), numpy.random.random(), ssl.RAND_bytes(8).hex(), uuid.uuid4().hex, uuid.uuid1().hex,"
+            " multiprocessing.current_process().authkey.hex()])")
     with Family() as parent:
         parent.run(code)
         sessions = [parent, parent.fork(), parent.fork()]

@@ -21,11 +21,12 @@ from zygotes import KERNEL, PATIENCE, SPEAK, host, pytestmark  # noqa: F401
 
 
 CHANCE = """
-import random, secrets, uuid, os, tempfile
+import random, secrets, uuid, os, tempfile, multiprocessing
 import numpy, ssl
 print(json.dumps([random.random(), random.getrandbits(64), list(numpy.random.rand(2)), float(numpy.random.default_rng().random()),
   secrets.token_hex(), str(uuid.uuid4()), uuid.uuid1().hex, ssl.RAND_bytes(16).hex(), os.urandom(8).hex(),
-  next(tempfile._get_candidate_names()), random.Random().random(), random.SystemRandom().random()]))
+  next(tempfile._get_candidate_names()), random.Random().random(), random.SystemRandom().random(),
+  multiprocessing.current_process().authkey.hex()]))
 """
 
 
@@ -33,7 +34,7 @@ def test_siblings_share_no_randomness(host):
     """With everything loaded, seeded and used before the fork: the worst case."""
     kernel = KERNEL.read_bytes() + b"\nimport random, ssl, uuid, tempfile\nrandom.seed(1); random.random(); ssl.RAND_bytes(16)\n" \
         b"uuid.uuid1(); uuid.uuid4(); tempfile._get_candidate_names()\nimport numpy\nnumpy.random.seed(1); numpy.random.rand(3)\n"
-    zygote = host.zygote(preload=["numpy", "ssl", "uuid", "random", "secrets"], kernel=kernel)
+    zygote = host.zygote(preload=["numpy", "ssl", "uuid", "random", "secrets", "multiprocessing"], kernel=kernel)
     drawn = [host.session(zygote).value(CHANCE) for _ in range(4)]
     for column in zip(*drawn):
         assert len({json.dumps(value) for value in column}) == len(drawn), column
