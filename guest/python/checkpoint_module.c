@@ -40,9 +40,7 @@
 #define PR_GET_TID_ADDRESS 40
 #endif
 
-#define SAVED_MAX     4096  /* open descriptors */
-#define OOM_OF_COPY   "300" /* the killer shall find code before it finds checkpoints */
-#define OOM_OF_KERNEL "500"
+#define SAVED_MAX 4096 /* open descriptors */
 
 /* One descriptor of the kernel, as it was at the checkpoint. */
 struct saved {
@@ -350,15 +348,6 @@ static long clone_sibling(int *tid)
 #endif
 }
 
-static void set_oom(const char *score)
-{
-    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        (void)!write(fd, score, strlen(score));
-        close(fd);
-    }
-}
-
 /* Keeps nothing open that others could wait for, or that could be written through it. */
 static bool settle_copy(int channel_fd)
 {
@@ -372,7 +361,6 @@ static bool settle_copy(int channel_fd)
     }
     close(dead);
     prctl(PR_SET_NAME, "cove-checkpoint");
-    set_oom(OOM_OF_COPY);
     return true;
 }
 
@@ -387,7 +375,6 @@ static bool settle_kernel(int fd, int copy_fd, int channel_fd)
             (void)!open_again(&saved.items[i]); /* gone: it stays dead */
     }
     prctl(PR_SET_NAME, saved.name);
-    set_oom(OOM_OF_KERNEL);
     return chdir(saved.directory) == 0 || chdir("/workspace") == 0;
 }
 
@@ -568,7 +555,6 @@ static void take_habits(void)
         (void)!sigaction(sig, &habits.actions[sig], NULL); /* two are the C library's own */
     umask(habits.mask);
     prctl(PR_SET_NAME, saved.name);
-    set_oom(OOM_OF_KERNEL);
 }
 
 /* To a number that none of the saved descriptors has. */

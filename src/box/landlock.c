@@ -40,7 +40,7 @@ static const struct {
     {"/tmp", OWN},
     {"/dev/shm", OWN},
     {"/dev", READ | WRITE | FS_IOCTL_DEV},
-    {"/proc", READ | WRITE}, /* /proc/self/oom_score_adj, comm and the like */
+    {"/proc", READ}, /* or code would put its oom_score_adj beside the server's */
 };
 
 struct ruleset_attr {

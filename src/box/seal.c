@@ -43,6 +43,7 @@ static int step_exec(struct seal *s)
 
 static const struct seal_step steps[] = {
     {"join cgroup", -1, seal_step_cgroup},
+    {"score for the memory killer", -1, seal_step_oom_score}, /* while it can be written */
     {"namespaces", LAYER_MOUNT_NS, seal_step_namespaces},
     {"cgroup namespace", LAYER_CGROUP_NS, seal_step_cgroup_ns},
     {"new session", -1, seal_step_session},

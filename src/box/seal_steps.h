@@ -52,6 +52,7 @@ int seal_step_user_limits(struct seal *s); /* in its own user namespace, with it
 int seal_step_caps(struct seal *s);
 int seal_step_no_new_privs(struct seal *s);
 int seal_step_landlock(struct seal *s);
+int seal_step_oom_score(struct seal *s);
 int seal_step_parent_death(struct seal *s);
 int seal_step_fds(struct seal *s);
 int seal_step_seccomp(struct seal *s);

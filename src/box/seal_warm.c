@@ -106,13 +106,6 @@ static void restore_rseq(void)
         area->cpu_id = (uint32_t)RSEQ_CPU_ID_REGISTRATION_FAILED;
 }
 
-/* A killer that looks for memory shall find the kernel before it finds init. EACCES: whoever
- * started the spawner has put all of this higher on its list, as Kubernetes does. */
-static int offer_to_oom_killer(void)
-{
-    return write_own("/proc/self/oom_score_adj", "500", 3) < 0 && errno != EACCES ? -1 : 0;
-}
-
 static int settle_place(struct seal *s)
 {
     s->step = "kernel: new session";
@@ -129,7 +122,7 @@ static int settle_inside(struct seal *s)
 {
     restore_rseq();
     s->step = "kernel: dumpable";
-    if (prctl(PR_SET_DUMPABLE, 1) < 0 || offer_to_oom_killer() < 0 || settle_place(s) < 0)
+    if (prctl(PR_SET_DUMPABLE, 1) < 0 || settle_place(s) < 0)
         return -1;
     return sys_close_range(KERNEL_CHANNEL_FD + 1, ~0u);
 }
@@ -182,7 +175,7 @@ static NORETURN void go_on_as_kernel(const struct parked *p)
         ;
     raw_call(SYS_close, PARKED_GATE_FD, 0, 0, 0);
     become_thread(p->brood);
-    if (prctl(PR_SET_DUMPABLE, 1) < 0 || offer_to_oom_killer() < 0)
+    if (prctl(PR_SET_DUMPABLE, 1) < 0)
         raw_exit();
     __builtin_longjmp(p->brood->resume, 1);
 }

@@ -103,6 +103,7 @@ static int step_exec(struct seal *s)
 
 static const struct seal_step steps[] = {
     {"zygote: first word", -1, seal_step_born},
+    {"zygote: score for the memory killer", -1, seal_step_oom_score}, /* and of all it makes */
     {"zygote: namespaces", -1, step_enter},
     {"zygote: new session", -1, seal_step_session},
     {"zygote: signals", -1, step_signals},

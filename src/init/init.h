@@ -23,10 +23,6 @@ pid_t init_start_program(const struct guest_message *m, char *strings, const int
  * blocked. Before the exec. */
 void init_settle_child(void);
 
-/* A killer that looks for memory shall find this child before it finds init. After the exec: until
- * then it is as closed as init, and cannot even write to files of its own in /proc. */
-void init_offer_to_oom_killer(pid_t pid);
-
 /* Forks the keeper of a terminal, for a GUEST_TERMINAL: its pid, or -1 with errno. Whatever happens
  * later is told on the channel, which is borrowed. */
 pid_t init_start_terminal(const struct guest_message *m, char *strings, int channel);

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -15,17 +14,6 @@
 #include "init/program.h"
 #include "init/shim.h"
 #include "wire/kernel.h"
-
-void init_offer_to_oom_killer(pid_t pid)
-{
-    char path[48];
-    snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", (int)pid);
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        (void)!write(fd, "500", 3);
-        close(fd);
-    }
-}
 
 /* All fds of a start are above the places they go to, and close themselves at the exec. */
 static int place_fds(const int *fds, size_t count)
@@ -71,8 +59,6 @@ static pid_t start(const struct program *p, const int *fds, size_t fd_count)
     if (pid > 0 && read(fail[0], &error, sizeof(error)) == sizeof(error))
         waitpid(pid, NULL, 0);
     close(fail[0]);
-    if (!error)
-        init_offer_to_oom_killer(pid);
     errno = error;
     return error ? -1 : pid;
 }

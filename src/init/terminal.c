@@ -115,8 +115,6 @@ static int start_shell(struct keeper *k, const struct program *p)
     if (k->shell > 0)
         (void)!read(fail[0], &error, sizeof(error));
     close(fail[0]);
-    if (!error)
-        init_offer_to_oom_killer(k->shell);
     return error;
 }
 

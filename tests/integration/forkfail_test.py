@@ -155,7 +155,7 @@ class Trial:
 
     def open(self):
         self.family = Family(forks=HEIRS)
-        self.family.run(f"open('/proc/self/comm', 'w').write('{FIRST}')")
+        self.family.run(f"__import__('ctypes').CDLL(None).prctl(15, b'{FIRST}')")
         self.family.run("import os\nx = [1]; open('file', 'w').write('kept'); kept = open('file'); os.mkdir('d'); os.chdir('d')")
         if self.code:
             self.family.run(self.code)

@@ -5,6 +5,7 @@ import socket
 
 import pytest
 
+from checkpoint_test import Repl
 from execution_object import check_shape
 
 # --- what must work inside ----------------------------------------------------------------------
@@ -317,3 +318,32 @@ except OSError as e: print("unresolved")
         with pytest.raises(OSError) as refused:
             listener.accept()
         assert refused.value.errno in (errno.EAGAIN, errno.EWOULDBLOCK), "the host's listener was reached"
+
+
+# --- the line of the memory killer ----------------------------------------------------------------
+
+STEP_BACK = """
+import os, subprocess
+def step_back(pid="self"):
+    try:
+        with open(f"/proc/{pid}/oom_score_adj", "r+") as score:
+            score.write("0")
+    except OSError as error:
+        return error.errno
+print(step_back(), open("/proc/self/oom_score_adj").read().strip(),
+      subprocess.run("echo 0 2>/dev/null >/proc/self/oom_score_adj; cat /proc/self/oom_score_adj", shell=True,
+                     capture_output=True, text=True).stdout.strip())
+"""
+STAYS = f"{errno.EACCES} 500 500"
+
+
+def test_code_cannot_step_back_in_the_line_of_the_memory_killer(any_cove):
+    """It is found before the server, whose score is 0: in a cold start and in a warm one, after a reset, and in a rollback."""
+    assert any_cove.good("-c", STEP_BACK).strip() == STAYS
+    with Repl(cove=any_cove) as session:
+        assert session.run(STEP_BACK) == STAYS
+        assert session.ask("checkpoint", name="c")["checkpoint"]
+        assert session.ask("rollback", checkpoint="c")["checkpoint"]
+        assert session.run(STEP_BACK) == STAYS
+        assert session.ask("reset")["session"]["state"] == "ready"
+        assert session.run(STEP_BACK) == STAYS
