@@ -334,6 +334,8 @@ const struct seccomp_rule seccomp_rules[] = {
     ALLOW(getrusage),
     ALLOW(times),
     ALLOW(getrlimit),
+    /* Shows load, free memory and number of threads of the whole machine. No C library looks
+     * whether it failed: refused, sysconf() answers what happens to lie on its stack. */
     ALLOW(sysinfo),
     ALLOW(uname),
     ALLOW(pidfd_open),
