@@ -73,8 +73,17 @@ static const struct seccomp_case rare_options[] = {
     TWO(1, ALL, SOL_SOCKET, 2, ALL, 51),    /* SO_ATTACH_REUSEPORT_CBPF */
     TWO(1, ALL, SOL_SOCKET, 2, ALL, 52),    /* SO_ATTACH_REUSEPORT_EBPF */
     TWO(1, ALL, SOL_SOCKET, 2, ALL, 60),    /* SO_ZEROCOPY */
+    TWO(1, ALL, 6 /* TCP */, 2, ALL, 14),   /* TCP_MD5SIG: keys of one pool for all */
     TWO(1, ALL, 6 /* TCP */, 2, ALL, 31),   /* TCP_ULP */
+    TWO(1, ALL, 6 /* TCP */, 2, ALL, 32),   /* TCP_MD5SIG_EXT */
+    TWO(1, ALL, 6 /* TCP */, 2, ALL, 38),   /* TCP_AO_ADD_KEY */
     TWO(1, ALL, 17 /* UDP */, 2, ALL, 100), /* UDP_ENCAP */
+    TWO(1, ALL, 41 /* IPv6 */, 2, ALL, 32), /* IPV6_FLOWLABEL_MGR: 4096 labels for the machine */
+};
+
+/* Maps pages of the network's into a process. */
+static const struct seccomp_case rare_reads[] = {
+    TWO(1, ALL, 6 /* TCP */, 2, ALL, 35), /* TCP_ZEROCOPY_RECEIVE */
 };
 
 static const struct seccomp_case urgent_third[] = {ONE(2, MSG_OOB, MSG_OOB)};
@@ -85,7 +94,9 @@ static const struct seccomp_case huge_map[] = {ONE(3, MAP_HUGETLB, MAP_HUGETLB)}
 static const struct seccomp_case huge_file[] = {ONE(1, MFD_HUGETLB, MFD_HUGETLB)};
 static const struct seccomp_case huge_shm[] = {ONE(2, SHM_HUGETLB_, SHM_HUGETLB_)};
 
-/* pid 1 is ours, and so are the workers that it starts, which have the sandbox's uid. */
+/* pid 1 is ours, and so are the workers that it starts, which have the sandbox's uid. The affinity
+ * of a worker can be set all the same: libraries set that of their threads by number, and no filter
+ * can tell the two apart. */
 static const struct seccomp_case own_priority[] = {TWO(0, ALL, PRIO_PROCESS, 1, ALL, 0)};
 static const struct seccomp_case init_affinity[] = {ONE(0, ALL, 1)};
 
@@ -402,7 +413,7 @@ const struct seccomp_rule seccomp_rules[] = {
     REFUSE_IF(sendmmsg, urgent_fourth, EOPNOTSUPP, "urgent data, a source of kernel bugs"),
     REFUSE_IF(recvmmsg, urgent_fourth, EOPNOTSUPP, "urgent data, a source of kernel bugs"),
     ALLOW(shutdown),
-    ALLOW(getsockopt),
+    REFUSE_IF(getsockopt, rare_reads, ENOPROTOOPT, "code that is needed for nothing"),
 
     /* System V and POSIX messages: private to the ipc namespace */
     ALLOW(shmat),

@@ -176,6 +176,13 @@ OBJECTS = [
                      refused("opendev.", {"ENOENT", "ENXIO", "EACCES", "EPERM", "ENODEV"}, 46),
                      facts(CapInh="0" * 16, CapPrm="0" * 16, CapEff="0" * 16, CapBnd="0" * 16,
                            CapAmb="0" * 16, NoNewPrivs="1", Seccomp="2", groups="0"))),
+    Case("A39 B71", "asks-for-what-nobody-needs", "options.py", (), limits(timeout=20),
+         check=every(refused("option.", {"ENOPROTOOPT"}, 70),
+                     refused("linger.", {"ok"}, 6), refused("lingers.", {"=0"}, 6),
+                     refused("urgent.", {"EOPNOTSUPP", "ENOTSUP"}, 36),
+                     refused("huge.", {"ENOMEM", "ENOSYS"}, 9), refused("priority.", {"EPERM"}, 6),
+                     worked("usual.nodelay", "usual.keepalive", "usual.nice", "usual.priority",
+                            "usual.affinity", "usual.map"))),
     Case("A40 A45", "crashes-a-hundred-times", "core.c", ("100",), limits(timeout=20),
          check=every(checks.no_core, worked("control.getrlimit"))),
 ]
