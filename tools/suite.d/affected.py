@@ -52,6 +52,7 @@ SUBJECTS = (
     # the wall
     ("integration/inside integration/failclosed integration/doctor integration/run integration/zygote_seal hostile/hostile",
      "src/box/* src/wire/layer.* tests/hostile/programs/*"),
+    ("tools/compare_seccomp", "src/box/seccomp_rules.c tools/compare-seccomp tools/seccomp.d/* tests/integration/seccomp_table.c"),
     ("integration/spawner_protocol integration/spawner_group integration/keeper integration/failmalloc integration/crash "
      "integration/uninitialised integration/run", "src/spawner/* src/wire/spawn.h src/runtime/spawner_client.* src/wire/meter.* src/box/cgroup*"),
     ("integration/strays server/wall",
