@@ -86,6 +86,8 @@ static const struct metric_row metric_rows[METRIC_COUNT] = {
         "Calls that failed since the database was not available."},
     [METRIC_STORE_FAILING] = {"cove_store_failing", GAUGE, false, {0}, "1 when the last transaction could not be committed."},
     [METRIC_STORE_MEMORY] = {"cove_store_memory_bytes", GAUGE, false, {0}, "Memory in which the database keeps pages."},
+    [METRIC_LOG_DROPPED] = {"cove_log_lines_dropped_total", COUNTER, false, {0},
+        "Lines of the log that found no room: nobody reads it, or its disk is full."},
     [METRIC_PROCESS_CPU] = {"process_cpu_seconds_total", COUNTER, false, {0}, "CPU time of this process."},
     [METRIC_PROCESS_RESIDENT] = {"process_resident_memory_bytes", GAUGE, false, {0}, "Memory of this process."},
     [METRIC_HEAP] = {"cove_heap_bytes", GAUGE, false, {0}, "Memory that is in use; what stays of a peak is not."},

@@ -50,6 +50,7 @@ enum metric {
     METRIC_STORE_FAILURES,
     METRIC_STORE_FAILING,
     METRIC_STORE_MEMORY,
+    METRIC_LOG_DROPPED,
     METRIC_PROCESS_CPU, /* of this process: filled in here */
     METRIC_PROCESS_RESIDENT,
     METRIC_HEAP,

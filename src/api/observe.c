@@ -122,6 +122,7 @@ static void look_at_pools(const struct api *api)
         metrics_set(m, METRIC_POOL_TARGET, METRIC_AT(at), (double)info.target);
         metrics_set(m, METRIC_POOL_TAKEN, METRIC_AT(at), (double)info.taken);
         metrics_set(m, METRIC_POOL_MISSED, METRIC_AT(at), (double)info.missed);
+        metrics_set(m, METRIC_POOL_COLD, METRIC_AT(at), info.wants_warm && !info.is_warm);
     }
 }
 
@@ -152,6 +153,14 @@ static void look_at_tier(const struct api *api)
     enum tier now = tier_of(api->layers, api->is_rootless);
     for (enum tier t = TIER_NONE; t <= TIER_T3; t++)
         metrics_set(api->metrics, METRIC_TIER, METRIC_AT(t), api->layers != 0 && t == now);
+    for (enum layer l = 0; l < LAYER_COUNT; l++)
+        metrics_set(api->metrics, METRIC_LAYER, METRIC_AT(l), (api->layers & 1u << l) != 0);
+}
+
+static void look_at_log(const struct api *api)
+{
+    if (api->log && api->log->loss)
+        set(api, METRIC_LOG_DROPPED, api->log->loss->total);
 }
 
 void observe_write(const struct api *api, struct strbuf *out)
@@ -162,5 +171,6 @@ void observe_write(const struct api *api, struct strbuf *out)
     look_at_pools(api);
     look_at_store(api);
     look_at_server(api);
+    look_at_log(api);
     metrics_write(api->metrics, out);
 }

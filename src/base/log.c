@@ -1,10 +1,13 @@
-/* log.c - builds the whole line in memory, writes it once */
+/* log.c - builds the whole line in memory, writes it once, and counts what finds no room */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -12,8 +15,12 @@
 #include "base/strbuf.h"
 #include "base/utf8.h"
 
-#define LINE_TAIL  ",\"cut\":true}\n"
-#define LINE_USUAL 400
+_Static_assert(LOG_LINE_MAX_BYTES <= PIPE_BUF, "a pipe takes a line whole or not at all");
+
+#define LINE_TAIL    ",\"cut\":true}\n"
+#define LINE_USUAL   400
+#define TELL_NS      1000000000ll
+#define ESCAPE_BYTES 6 /* the longest of one character */
 
 const char *const log_level_names[LOG_LEVEL_COUNT + 1] = {
     [LOG_LEVEL_DEBUG] = "debug",
@@ -73,12 +80,13 @@ static void add_escaped(struct strbuf *line, const char *text)
     const unsigned char *p = (const unsigned char *)text;
     size_t len = strnlen(text, LOG_VALUE_MAX_BYTES);
     strbuf_add_char(line, '"');
-    while (len > 0) {
-        size_t n = plain_length(p, len);
+    size_t end = line->len + LOG_VALUE_MAX_BYTES;
+    while (len > 0 && line->len + ESCAPE_BYTES <= end) {
+        size_t n = plain_length(p, MIN(len, end - line->len));
         strbuf_add(line, p, n);
         p += n;
         len -= n;
-        if (len == 0)
+        if (len == 0 || line->len + ESCAPE_BYTES > end)
             break;
         n = utf8_step(p, len);
         if (n == 0) {
@@ -153,30 +161,91 @@ static void add_fields(struct strbuf *line, const struct log_field *fields)
     strbuf_add_str(line, "}\n");
 }
 
+static void add_line(struct strbuf *line, const struct log *log, enum log_level level,
+                     const char *message, const struct log_field *fields)
+{
+    char time[CLOCK_TEXT_BYTES];
+    clock_format(clock_wall_ns(), time);
+    strbuf_init(line, LOG_LINE_MAX_BYTES - sizeof(LINE_TAIL));
+    strbuf_reserve(line, LINE_USUAL);
+    strbuf_add_fmt(line, "{\"time\":\"%s\",\"level\":\"%s\",\"message\":", time,
+                   log_level_names[level]);
+    add_escaped(line, message);
+    if (log->request_id) {
+        strbuf_add_str(line, ",\"request\":");
+        add_escaped(line, log->request_id);
+    }
+    add_fields(line, fields);
+}
+
+static bool put(const struct log *log, const char *data, size_t len)
+{
+    ssize_t n;
+    do
+        n = write(log->fd, data, len);
+    while (n < 0 && errno == EINTR);
+    return n == (ssize_t)len;
+}
+
+/* A reader who is too slow gets lines that fit, and not as many that tell of those that did not. */
+static void put_or_count(const struct log *log, const char *data, size_t len)
+{
+    struct log_loss *loss = log->loss;
+    if (loss && loss->untold > 0 && clock_now_ns() - loss->told_ns >= TELL_NS)
+        log_tell_loss(log);
+    if (!put(log, data, len) && loss)
+        log_lose(loss, 1);
+}
+
+void log_lose(struct log_loss *loss, uint64_t lines)
+{
+    if (loss->untold == 0)
+        loss->since_ns = clock_wall_ns();
+    loss->untold += lines;
+    loss->total += lines;
+}
+
+void log_tell_loss(const struct log *log)
+{
+    char since[CLOCK_TEXT_BYTES];
+    if (!log->loss || log->loss->untold == 0)
+        return;
+    int saved = errno;
+    const struct log own = {.fd = log->fd};
+    clock_format(log->loss->since_ns, since);
+    const struct log_field fields[] = {
+        LOG_U64("lines", log->loss->untold), LOG_STR("since", since), {0}};
+    scoped_strbuf struct strbuf line;
+    add_line(&line, &own, LOG_LEVEL_WARN, "lines of the log were dropped", fields);
+    if (put(log, line.data, line.len)) {
+        log->loss->untold = 0;
+        log->loss->told_ns = clock_now_ns();
+    }
+    errno = saved;
+}
+
 void log_write(const struct log *log, enum log_level level, const char *message,
                const struct log_field *fields)
 {
     if (!log || level < log->level)
         return;
     int saved = errno;
-    char time[CLOCK_TEXT_BYTES];
-    clock_format(clock_wall_ns(), time);
-
     scoped_strbuf struct strbuf line;
-    strbuf_init(&line, LOG_LINE_MAX_BYTES - sizeof(LINE_TAIL));
-    strbuf_reserve(&line, LINE_USUAL);
-    strbuf_add_fmt(&line, "{\"time\":\"%s\",\"level\":\"%s\",\"message\":", time,
-                   log_level_names[level]);
-    add_escaped(&line, message);
-    if (log->request_id) {
-        strbuf_add_str(&line, ",\"request\":");
-        add_escaped(&line, log->request_id);
-    }
-    add_fields(&line, fields);
+    add_line(&line, log, level, message, fields);
+    put_or_count(log, line.data, line.len);
+    errno = saved;
+}
 
-    ssize_t n;
-    do
-        n = write(log->fd, line.data, line.len);
-    while (n < 0 && errno == EINTR);
+void log_words(const struct log *log, const char *fmt, ...)
+{
+    int saved = errno;
+    char line[LOG_LINE_MAX_BYTES];
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(line, sizeof(line) - 1, fmt, args);
+    va_end(args);
+    size_t len = n < 0 ? 0 : MIN((size_t)n, sizeof(line) - 2);
+    line[len++] = '\n';
+    put_or_count(log, line, len);
     errno = saved;
 }

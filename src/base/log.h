@@ -1,8 +1,10 @@
 /* log.h - JSON lines: {"time":...,"level":"info","message":...,"request":...,fields}
  *
- * One write() per line, so lines of several processes on one file never mix. Control bytes and
- * invalid UTF-8 are escaped. What is secret is the caller's to keep out: never pass it as a field.
- */
+ * One write() per line, and no line larger than what a pipe takes whole or not at all: lines of
+ * several processes never mix, and where a descriptor does not block (the log of a server: see
+ * spawner/log_writer.h) a line that finds no room is dropped, counted, and told of afterwards.
+ * Control bytes and invalid UTF-8 are escaped. What is secret is the caller's to keep out: never
+ * pass it as a field. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
@@ -11,8 +13,8 @@
 
 #include "base/error.h"
 
-#define LOG_LINE_MAX_BYTES  (32 * KIB) /* a longer line loses fields, and says so */
-#define LOG_VALUE_MAX_BYTES (2 * KIB)  /* a longer value is cut; escaped it may grow sixfold */
+#define LOG_LINE_MAX_BYTES  (4 * KIB) /* PIPE_BUF; a longer line loses fields, and says so */
+#define LOG_VALUE_MAX_BYTES KIB       /* as it is written, escapes included; a longer one is cut */
 
 enum log_level {
     LOG_LEVEL_DEBUG,
@@ -25,11 +27,20 @@ enum log_level {
 /* Words for the levels, NULL-terminated: the choices of an option. */
 extern const char *const log_level_names[LOG_LEVEL_COUNT + 1];
 
+/* Lines that could not be written; of one thread. */
+struct log_loss {
+    uint64_t total;   /* so far */
+    uint64_t untold;  /* of them, since a line has last said how many */
+    int64_t since_ns; /* when the first of these was dropped, wall clock */
+    int64_t told_ns;  /* when that line was written, monotonic */
+};
+
 struct log {
     int fd; /* borrowed unless log_open() made it */
     bool owns_fd;
-    enum log_level level;   /* what is below it is dropped */
+    enum log_level level;   /* what is below it is left out */
     const char *request_id; /* borrowed; NULL: none */
+    struct log_loss *loss;  /* borrowed, shared by all copies of this; NULL: nobody counts */
 };
 
 enum log_field_type {
@@ -73,7 +84,19 @@ struct log_field {
 MUST_CHECK int log_open(struct log *log, const char *path, enum log_level level, struct error *err);
 void log_close(struct log *log);
 
-/* Logging never fails its caller: a line that cannot be written is lost. Keeps errno. `fields` ends
- * with a zeroed one. A NULL log drops everything. */
+/* Logging never fails its caller: a line that cannot be written is dropped. Keeps errno. `fields`
+ * ends with a zeroed one. A NULL log drops everything. */
 void log_write(const struct log *log, enum log_level level, const char *message,
                const struct log_field *fields);
+
+/* A line of plain words for whoever reads the log of cove-spawner, which has no parser of JSON
+ * beside it. Allocates nothing that could fail, and is cut at LOG_LINE_MAX_BYTES. */
+void log_words(const struct log *log, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+/* Counts lines that somebody else could not write. */
+void log_lose(struct log_loss *loss, uint64_t lines);
+
+/* Writes how many lines were dropped, unless that was told already. The next line does the same,
+ * once a second at most; to be called now and then for the time in which there is none, and at the
+ * end. */
+void log_tell_loss(const struct log *log);

@@ -35,9 +35,13 @@ static char *usual_folder(void)
     return home && home[0] == '/' ? xasprintf("%s/.local/state/cove", home) : NULL;
 }
 
+/* Not to wait for the reader of a FIFO, nor for a terminal that was stopped. A FIFO without a
+ * reader can be opened by one who might read it. */
 static int open_file(const char *path)
 {
-    return open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
+    const int flags = O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+    int fd = open(path, O_WRONLY | flags, 0600);
+    return fd < 0 && errno == ENXIO ? open(path, O_RDWR | flags, 0600) : fd;
 }
 
 /* Whoever finds it full sets it aside, unless another one has: then the path names a new one. */
@@ -64,6 +68,16 @@ static void add_tail(struct mcp_log *l, const char *data, size_t len)
     strbuf_add(&l->tail, data, MIN(len, (size_t)TAIL_BYTES));
 }
 
+/* What was lost before it is told first, on a line of its own. */
+static void tell_loss(struct mcp_log *l)
+{
+    const struct log log = {.fd = l->fd, .loss = &l->loss};
+    if (l->loss.untold > 0 && l->is_torn)
+        l->is_torn = write(l->fd, "\n", 1) != 1;
+    if (!l->is_torn)
+        log_tell_loss(&log);
+}
+
 /* --- its life --------------------------------------------------------------------------------- */
 
 int mcp_log_open(struct mcp_log *l, const char *path, int in_fd, struct error *err)
@@ -88,6 +102,8 @@ int mcp_log_open(struct mcp_log *l, const char *path, int in_fd, struct error *e
 
 void mcp_log_close(struct mcp_log *l)
 {
+    if (l->fd >= 0)
+        tell_loss(l);
     scoped_close_fd(&l->fd);
     scoped_close_fd(&l->in_fd);
     l->fd = l->in_fd = -1;
@@ -97,10 +113,30 @@ void mcp_log_close(struct mcp_log *l)
 
 /* --- what comes ------------------------------------------------------------------------------- */
 
+static uint64_t count_lines(const char *data, size_t len)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < len; i++)
+        count += data[i] == '\n';
+    return count;
+}
+
+/* Once, without waiting: the disk may be full, and the conversation goes on. */
+static void put(struct mcp_log *l, const char *data, size_t len)
+{
+    tell_loss(l);
+    ssize_t n = l->loss.untold > 0 ? 0 : write(l->fd, data, len);
+    size_t done = (size_t)MAX(n, 0);
+    if (done == len)
+        return;
+    log_lose(&l->loss, count_lines(data + done, len - done));
+    if (done > 0)
+        l->is_torn = data[done - 1] != '\n';
+}
+
 void mcp_log_take(struct mcp_log *l)
 {
     char data[PIECE_BYTES];
-    struct error ignored; /* a log that cannot be written is lost */
     ssize_t n = read(l->in_fd, data, sizeof(data));
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
@@ -112,7 +148,7 @@ void mcp_log_take(struct mcp_log *l)
     add_tail(l, data, (size_t)n);
     if (l->fd < 0)
         return;
-    (void)!fd_write_all(l->fd, data, (size_t)n, &ignored);
+    put(l, data, (size_t)n);
     make_room(l);
 }
 

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/strbuf.h"
 
 struct mcp_log {
@@ -15,9 +16,12 @@ struct mcp_log {
     int fd;             /* -1: there is no file */
     int in_fd;          /* what the server writes to; owned. -1: it has ended */
     struct strbuf tail; /* the last of it, for people when the server did not start */
+    struct log_loss loss;
+    bool is_torn; /* the file ends within a line */
 };
 
-/* `path` NULL: the usual place, and when it cannot be written there, nowhere. `in_fd` is taken. */
+/* `path` NULL: the usual place, and when it cannot be written there, nowhere. `in_fd` is taken.
+ * Lines that find no room there are counted, and told of afterwards. */
 MUST_CHECK int mcp_log_open(struct mcp_log *log, const char *path, int in_fd, struct error *err);
 void mcp_log_close(struct mcp_log *log);
 

@@ -165,7 +165,7 @@ static bool is_passed_on(const char *variable)
 static char **make_environment(const struct cli *cli, const char *recipes)
 {
     const struct option_set *set = &cli->config_set;
-    size_t count = 0, most = set->count + 4;
+    size_t count = 0, most = set->count + 5;
     for (char **e = environ; *e; e++)
         most++;
     char **list = xcalloc(most, sizeof(*list));
@@ -181,6 +181,8 @@ static char **make_environment(const struct cli *cli, const char *recipes)
     }
     list[count++] = xasprintf("COVE_DATA_DIR=%s", cli->config.data_dir);
     list[count++] = xasprintf("COVE_RECIPES_DIR=%s", recipes);
+    if (isatty(STDERR_FILENO)) /* the server has a pipe of the spawner's there */
+        list[count++] = xstrdup("COVE_LOG_TERMINAL=1");
     return list;
 }
 

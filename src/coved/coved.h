@@ -31,7 +31,9 @@ struct coved {
     struct option_set options; /* of config */
     struct address listen;
     struct log log;
-    int status; /* to exit with */
+    struct log_loss log_loss;
+    bool is_log_terminal; /* where it goes, behind the spawner's pipe */
+    int status;           /* to exit with */
     bool is_stopping;
     int64_t started_ns;
 

@@ -2,6 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coved/greet.h"
 
+#include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -13,10 +15,10 @@
 
 enum style { PLAIN, BOLD, DIM, GREEN, RED };
 
-static const char *style(enum style which, int fd)
+static const char *style(enum style which, bool is_terminal)
 {
     static const char *const codes[] = {"\033[0m", "\033[1m", "\033[2m", "\033[32m", "\033[31m"};
-    return isatty(fd) && !getenv("NO_COLOR") ? codes[which] : "";
+    return is_terminal && !getenv("NO_COLOR") ? codes[which] : "";
 }
 
 static void say(int fd, const struct strbuf *text)
@@ -37,13 +39,14 @@ static char *curl_options(const struct coved *c)
 
 static void add_words(const struct coved *c, struct strbuf *out)
 {
-    int fd = STDOUT_FILENO;
-    const char *bold = style(BOLD, fd), *dim = style(DIM, fd), *off = style(PLAIN, fd);
+    bool is_terminal = isatty(STDOUT_FILENO);
+    const char *bold = style(BOLD, is_terminal), *dim = style(DIM, is_terminal);
+    const char *off = style(PLAIN, is_terminal);
     scoped_free char *options = curl_options(c);
     scoped_free char *token =
         c->token_file ? xasprintf("$(cat %s)", c->token_file) : xstrdup("$COVE_TOKEN");
     strbuf_add_fmt(out, "\n  %sCove%s %s is ready at %s%s%s\n\n", bold, off, COVE_VERSION,
-                   style(GREEN, fd), c->address, off);
+                   style(GREEN, is_terminal), c->address, off);
     if (c->listen.path[0])
         strbuf_add_fmt(out, "  %ssocket%s  %s\n", dim, off, c->listen.path);
     if (c->config.public_url)
@@ -67,15 +70,34 @@ static void add_json(const struct coved *c, struct strbuf *out)
     strbuf_add_char(out, '\n');
 }
 
+static void *say_ready(void *text)
+{
+    struct strbuf *t = text;
+    say(STDOUT_FILENO, t);
+    strbuf_release(t);
+    free(t);
+    return NULL;
+}
+
+/* Who started us may have stopped reading long ago, and the one after a crash greets as well. A
+ * thread that waits for that ends with the process. */
 void greet(const struct coved *c)
 {
-    scoped_strbuf struct strbuf text;
-    strbuf_init(&text, TEXT_MAX_BYTES);
+    pthread_t thread;
+    sigset_t all, before;
+    struct strbuf *text = xcalloc(1, sizeof(*text));
+    strbuf_init(text, TEXT_MAX_BYTES);
     if (c->config.json)
-        add_json(c, &text);
+        add_json(c, text);
     else
-        add_words(c, &text);
-    say(STDOUT_FILENO, &text);
+        add_words(c, text);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the loop */
+    if (pthread_create(&thread, NULL, say_ready, text) == 0)
+        pthread_detach(thread);
+    else
+        say_ready(text);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 /* --- it is not -------------------------------------------------------------------------------- */
@@ -84,7 +106,7 @@ static void say_failure(const struct error *err, int fd)
 {
     scoped_strbuf struct strbuf text;
     strbuf_init(&text, TEXT_MAX_BYTES);
-    strbuf_add_fmt(&text, "%scove serve:%s %s\n", style(RED, fd), style(PLAIN, fd), err->msg);
+    strbuf_add_fmt(&text, "%scove serve:%s %s\n", style(RED, true), style(PLAIN, true), err->msg);
     if (err->hint[0])
         strbuf_add_fmt(&text, "            %s\n", err->hint);
     say(fd, &text);
@@ -92,10 +114,9 @@ static void say_failure(const struct error *err, int fd)
 
 void greet_failure(const struct coved *c, const struct error *err)
 {
-    bool is_log_seen = isatty(STDERR_FILENO);
-    if (is_log_seen || isatty(STDOUT_FILENO))
-        say_failure(err, is_log_seen ? STDERR_FILENO : STDOUT_FILENO);
-    if (!is_log_seen)
+    if (c->is_log_terminal || isatty(STDOUT_FILENO))
+        say_failure(err, c->is_log_terminal ? STDERR_FILENO : STDOUT_FILENO);
+    if (!c->is_log_terminal)
         log_error(&c->log, "the server cannot start", LOG_STR("error", err->msg),
                   LOG_STR("hint", err->hint[0] ? err->hint : NULL));
 }

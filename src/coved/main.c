@@ -6,6 +6,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <malloc.h>
 #include <signal.h>
+#include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
@@ -44,6 +45,8 @@ int main(int argc, char **argv)
                       .listen_fd = -1,
                       .started_ns = clock_now_ns()};
     struct error err;
+    c.log.loss = &c.log_loss;
+    c.is_log_terminal = getenv("COVE_LOG_TERMINAL") != NULL;
     bound_heap();
     signal(SIGPIPE, SIG_IGN);
     json_set_alloc_funcs(xmalloc, free);

@@ -49,6 +49,7 @@ static void stay_on_the_line(void)
 void stop_release(struct coved *c)
 {
     stay_on_the_line();
+    log_tell_loss(&c->log);
     for (size_t i = 0; i < COVED_SIGNALS; i++) {
         if (c->signals[i])
             loop_signal_free(c->signals[i]);

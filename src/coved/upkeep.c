@@ -13,13 +13,14 @@
 #define RETAIN_MS   300000     /* between two looks at what is over */
 #define LOOK_MS     60000      /* between two looks at the images */
 #define TRIM_MS     10000      /* between two looks at memory that nothing uses */
+#define TELL_MS     1000       /* until lines that were dropped are told of */
 #define TRIM_BYTES  (8u << 20) /* so much of it may stay: what comes next takes it */
 #define RETAIN_STEP 200        /* records of each kind in one transaction */
 #define NS_PER_MS   1000000ll
 
 struct upkeep {
     struct upkeep_order order;
-    struct loop_timer *timer, *look_timer, *trim_timer;
+    struct loop_timer *timer, *look_timer, *trim_timer, *tell_timer;
 };
 
 static void retain(struct upkeep *u);
@@ -71,6 +72,15 @@ static void on_trim_time(void *ctx)
         malloc_trim(0);
 }
 
+/* A log that has room again may have no line to come. */
+static void on_tell_time(void *ctx)
+{
+    struct upkeep *u = ctx;
+    loop_timer_free(u->tell_timer);
+    u->tell_timer = loop_timer_new(u->order.loop, TELL_MS, on_tell_time, u);
+    log_tell_loss(u->order.log);
+}
+
 struct upkeep *upkeep_new(const struct upkeep_order *order)
 {
     struct upkeep *u = xcalloc(1, sizeof(*u));
@@ -78,6 +88,7 @@ struct upkeep *upkeep_new(const struct upkeep_order *order)
     u->timer = loop_timer_new(order->loop, FIRST_MS, on_time, u);
     u->look_timer = loop_timer_new(order->loop, LOOK_MS, on_look_time, u);
     u->trim_timer = loop_timer_new(order->loop, TRIM_MS, on_trim_time, u);
+    u->tell_timer = loop_timer_new(order->loop, TELL_MS, on_tell_time, u);
     return u;
 }
 
@@ -88,6 +99,7 @@ void upkeep_stop(struct upkeep *u)
     loop_timer_free(take_ptr(&u->timer));
     loop_timer_free(take_ptr(&u->look_timer));
     loop_timer_free(take_ptr(&u->trim_timer));
+    loop_timer_free(take_ptr(&u->tell_timer));
 }
 
 void upkeep_free(struct upkeep *u)

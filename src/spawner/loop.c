@@ -1,7 +1,6 @@
 /* loop.c - what the spawner waits for, and in which order it looks at what came */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -25,6 +24,8 @@ static int next_timeout_ms(const struct spawner *s)
         wait = MIN(wait, MAX((s->roster.deadline_ns - now) / 1000000 + 1, 0));
     if (s->starter.turns)
         wait = MIN(wait, STARTER_TURN_MS);
+    if (log_writer_due_ns(&s->log_writer) < INT64_MAX)
+        wait = MIN(wait, MAX((log_writer_due_ns(&s->log_writer) - now) / 1000000 + 1, 0));
     if (discard_wait_ms(&s->host.discard) >= 0)
         wait = MIN(wait, discard_wait_ms(&s->host.discard));
     for (const struct sandbox *sb = s->roster.busy; sb; sb = sb->next) {
@@ -128,8 +129,8 @@ static void on_refusal(struct spawner *s)
     bool is_kept = has_kept(s);
     s->is_refused = !is_kept || serve_is_hopeless(&s->serve);
     if (s->is_refused && is_kept)
-        fprintf(stderr, "cove-spawner: every client has refused to start for the whole grace time, "
-                        "each with its reason: giving up, and removing their sandboxes\n");
+        log_words(&s->log, "cove-spawner: every client has refused to start for the whole grace "
+                           "time, each with its reason: giving up, and removing their sandboxes");
 }
 
 /* Starts clients and mourns them. */
@@ -147,14 +148,14 @@ static void tend_client(struct spawner *s, bool has_news)
     if (s->is_stopping)
         return;
     if (serve_on_time(&s->serve)) {
-        fprintf(stderr, "cove-spawner: no client within the grace time\n");
+        log_words(&s->log, "cove-spawner: no client within the grace time");
         s->is_alone = s->is_stopping = true;
     } else {
         serve_start(&s->serve, &s->starter, &s->client_fd);
     }
     if (s->serve.is_on && s->starter.is_gone) { /* waiting would only be waiting */
-        fprintf(stderr, "cove-spawner: the process that starts clients was killed: no client can "
-                        "follow\n");
+        log_words(&s->log, "cove-spawner: the process that starts clients was killed: no client "
+                           "can follow");
         s->is_alone = s->is_stopping = true;
     }
 }
@@ -168,6 +169,7 @@ enum {
     POLL_RESTING,
     POLL_LIFELINE,
     POLL_DISCARD,
+    POLL_LOG_WRITER,
     POLL_OTHERS
 };
 
@@ -188,6 +190,7 @@ static size_t fill_polls(struct spawner *s, int signal_fd)
     s->polls[POLL_RESTING] = (struct pollfd){.fd = s->roster.epoll_fd, .events = POLLIN};
     s->polls[POLL_LIFELINE] = (struct pollfd){.fd = s->lifeline_fd, .events = 0}; /* its end only */
     s->polls[POLL_DISCARD] = (struct pollfd){.fd = s->host.discard.pid_fd, .events = POLLIN};
+    s->polls[POLL_LOG_WRITER] = (struct pollfd){.fd = s->log_writer.pid_fd, .events = POLLIN};
     for (const struct apart *a = s->aparts; a; a = a->next)
         s->polls[n++] = (struct pollfd){.fd = a->pid_fd, .events = POLLIN};
     for (const struct layer_seal *l = s->layer_seals; l; l = l->next)
@@ -266,4 +269,8 @@ void loop_turn(struct spawner *s, int signal_fd)
     if (s->polls[POLL_DISCARD].revents)
         discard_on_poll(&s->host.discard);
     discard_begin(&s->host.discard);
+    if (s->polls[POLL_LOG_WRITER].revents)
+        log_writer_on_poll(&s->log_writer);
+    log_writer_on_time(&s->log_writer);
+    log_tell_loss(&s->log);
 }

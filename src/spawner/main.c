@@ -207,9 +207,12 @@ static int open_starter(struct spawner *s, const struct options *options, char *
     struct starter_program programs[STARTER_KINDS] = {0};
     s->starter.fd = -1;
     proxy_init(&s->proxy);
-    if (serve_open(&s->serve, &options->serve, arguments, &programs[STARTER_CLIENT], err) < 0 ||
-        describe_proxy(&options->proxy, proxy_argv, &programs[STARTER_PROXY], err) < 0)
+    if (serve_open(&s->serve, &options->serve, &s->log, arguments, &programs[STARTER_CLIENT], err) <
+            0 ||
+        describe_proxy(&options->proxy, proxy_argv, &programs[STARTER_PROXY], err) < 0 ||
+        (s->serve.is_on && log_writer_open(&s->log_writer, err) < 0))
         return -1;
+    s->starter.log = &s->log;
     s->starter.watch_ms = options->serve.watch_ms;
     bool is_needed = programs[STARTER_CLIENT].path || programs[STARTER_PROXY].path;
     return is_needed ? starter_open(&s->starter, programs, err) : 0;
@@ -217,14 +220,17 @@ static int open_starter(struct spawner *s, const struct options *options, char *
 
 static int serve(struct spawner *s, const struct options *options, char **arguments)
 {
+    s->log = (struct log){.fd = STDERR_FILENO, .loss = &s->log_loss};
+    log_writer_init(&s->log_writer);
     if (open_starter(s, options, arguments, &s->start_error) < 0) {
-        fprintf(stderr, "cove-spawner: %s\n", s->start_error.msg);
+        log_words(&s->log, "cove-spawner: %s", s->start_error.msg);
+        log_writer_close(&s->log_writer);
         return EXIT_MISUSE;
     }
     s->client_fd = s->serve.is_on ? -1 : SPAWN_CLIENT_FD;
     if (!s->serve.is_on && fcntl(SPAWN_CLIENT_FD, F_SETFD, FD_CLOEXEC) < 0) {
-        fprintf(stderr, "cove-spawner: is started by cove, with a socket as fd %d\n",
-                SPAWN_CLIENT_FD);
+        log_words(&s->log, "cove-spawner: is started by cove, with a socket as fd %d",
+                  SPAWN_CLIENT_FD);
         return EXIT_MISUSE;
     }
     s->lifeline_fd = options->has_lifeline ? STDIN_FILENO : -1;
@@ -233,7 +239,7 @@ static int serve(struct spawner *s, const struct options *options, char **argume
     prctl(PR_SET_DUMPABLE, 0); /* not before: our own /proc files would no longer be ours */
 
     if (s->is_broken && s->serve.is_on) { /* no client would change that */
-        fprintf(stderr, "cove-spawner: %s\n", s->start_error.msg);
+        log_words(&s->log, "cove-spawner: %s", s->start_error.msg);
         s->is_stopping = s->is_alone = true;
     }
     roster_init(&s->roster);
@@ -245,6 +251,8 @@ static int serve(struct spawner *s, const struct options *options, char **argume
     proxy_close(&s->proxy);
     starter_close(&s->starter);
     host_close(&s->host);
+    log_tell_loss(&s->log);
+    log_writer_close(&s->log_writer);
     return s->is_refused ? SPAWN_REFUSAL : s->is_alone ? EXIT_ALONE : 0;
 }
 

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -48,11 +47,11 @@ static void raise_fd_limit(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-int serve_open(struct serve *s, const struct serve_options *options, char **arguments,
-               struct starter_program *program, struct error *err)
+int serve_open(struct serve *s, const struct serve_options *options, const struct log *log,
+               char **arguments, struct starter_program *program, struct error *err)
 {
     size_t count = 0;
-    *s = (struct serve){.options = options, .pid_fd = -1};
+    *s = (struct serve){.options = options, .log = log, .pid_fd = -1};
     watchdog_init(&s->watchdog);
     if (!options->program)
         return 0;
@@ -160,10 +159,10 @@ static void replace_if_stuck(struct serve *s)
     if (stood_ns < (int64_t)s->options->watch_ms * MS)
         return;
     watchdog_place(&s->watchdog, place);
-    fprintf(stderr,
-            "cove-spawner: the client has not turned its loop for %lld ms (it stands in %s): "
-            "replacing it\n",
-            (long long)(stood_ns / MS), place);
+    log_words(s->log,
+              "cove-spawner: the client has not turned its loop for %lld ms (it stands in %s): "
+              "replacing it",
+              (long long)(stood_ns / MS), place);
     s->is_watched = false;
     watchdog_close(&s->watchdog);
     syscall(SYS_pidfd_send_signal, s->pid_fd, SIGKILL, NULL, 0);

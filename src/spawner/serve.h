@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "spawner/starter.h"
 #include "spawner/watchdog.h"
 
@@ -26,6 +27,7 @@ struct serve_options {
 
 struct serve {
     bool is_on;
+    const struct log *log; /* borrowed */
     const struct serve_options *options;
     char **argv;
     pid_t pid; /* 0: none runs */
@@ -44,7 +46,8 @@ struct serve {
 /* *program is what the starter needs to know of the client, if there is to be one. `arguments` are
  * those of the program, NULL-terminated; all is borrowed. */
 MUST_CHECK int serve_open(struct serve *serve, const struct serve_options *options,
-                          char **arguments, struct starter_program *program, struct error *err);
+                          const struct log *log, char **arguments, struct starter_program *program,
+                          struct error *err);
 void serve_close(struct serve *serve); /* kills it, and waits for that */
 
 /* Starts one when that is due; *socket is then our end of a fresh pair, owned by the caller, else

@@ -8,9 +8,11 @@
 #include <poll.h>
 
 #include "base/fd.h"
+#include "base/log.h"
 #include "spawner/apart.h"
 #include "spawner/host.h"
 #include "spawner/layer_seal.h"
+#include "spawner/log_writer.h"
 #include "spawner/proxy.h"
 #include "spawner/roster.h"
 #include "spawner/serve.h"
@@ -28,6 +30,9 @@ struct spawner {
     bool has_swept;
     int client_fd;   /* -1: there is none now */
     int lifeline_fd; /* -1: there is none, or it has ended */
+    struct log_writer log_writer;
+    struct log log;
+    struct log_loss log_loss;
     struct starter starter;
     struct serve serve;
     struct proxy proxy;

@@ -8,7 +8,6 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -111,9 +110,9 @@ static void look(struct watch *w, const struct starter *s)
         return;
     watchdog_place(&w->dog, place);
     bool is_over = stood_ns >= KILL_TIMES * limit_ns;
-    fprintf(stderr, "cove-spawner: its loop has not turned for %lld ms (it stands in %s): %s\n",
-            (long long)(stood_ns / MS), place,
-            is_over ? "killing it, and with it all sandboxes" : "interrupting what it waits for");
+    log_words(s->log, "cove-spawner: its loop has not turned for %lld ms (it stands in %s): %s",
+              (long long)(stood_ns / MS), place,
+              is_over ? "killing it, and with it all sandboxes" : "interrupting what it waits for");
     w->nudged_ns = stood_ns;
     kill(w->spawner, is_over ? SIGKILL : STARTER_NUDGE);
 }

@@ -17,6 +17,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "base/log.h"
 
 #define STARTER_NUDGE   SIGUSR1 /* does nothing but end a wait in the kernel */
 #define STARTER_TURN_MS 2000    /* the spawner's loop turns so often, whatever it waits for */
@@ -34,12 +35,14 @@ struct starter {
     struct starter_program programs[STARTER_KINDS];
     int fd; /* -1: there is none */
     pid_t pid;
-    uint64_t watch_ms; /* how long that loop may stand before it is interrupted; 0: for ever */
+    const struct log *log; /* borrowed */
+    uint64_t watch_ms;     /* how long that loop may stand before it is interrupted; 0: for ever */
     _Atomic uint32_t *turns; /* of the spawner's loop, in memory that both have */
     bool is_gone;            /* it died, and nobody can start anything any more */
 };
 
-/* To be called before anything is changed that a program must not inherit; `watch_ms` is set. */
+/* To be called before anything is changed that a program must not inherit; `log` and `watch_ms` are
+ * set. */
 MUST_CHECK int starter_open(struct starter *s, const struct starter_program *programs,
                             struct error *err);
 void starter_close(struct starter *s);

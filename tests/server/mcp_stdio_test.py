@@ -419,6 +419,22 @@ def test_the_log_can_be_elsewhere(tmp_path):
         assert not stdio.log_path.exists()
 
 
+def test_a_log_that_nobody_reads_stops_nobody(tmp_path):
+    fifo = tmp_path / "log"
+    os.mkfifo(fifo)
+    with open(fifo, "r+b", buffering=0, opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as file:
+        while file.write(bytes(4096)):
+            pass
+        with Stdio("--log-file", fifo) as stdio:
+            stdio.initialize()
+            assert stdio.ask("tools/list")["result"]["tools"]
+            while file.read(65536):
+                pass
+            assert stdio.close() == 0
+        [note] = [line for line in map(json.loads, file.read(65536).splitlines()) if line["message"] == "lines of the log were dropped"]
+        assert note["lines"] >= 1
+
+
 # --- a server that runs ---------------------------------------------------------------------------
 
 

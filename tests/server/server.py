@@ -23,6 +23,7 @@ import socket
 import ssl
 import subprocess
 import tempfile
+import termios
 
 import covetest
 from covetest import PATIENCE, wait_for
@@ -93,9 +94,10 @@ FREE = "free"
 
 
 class Server:
-    """Starts at once, and waits until it answers; is_ready=False: only starts. listen=None: not by a flag."""
+    """Starts at once, and waits until it answers; is_ready=False: only starts. listen=None: not by a flag. `out` and `err`
+    are descriptors in place of the files."""
 
-    def __init__(self, *args, cove=None, env=None, data_dir=None, listen=FREE, group=None, is_ready=True):
+    def __init__(self, *args, cove=None, env=None, data_dir=None, listen=FREE, group=None, is_ready=True, out=None, err=None):
         if cove is None:
             cove = covetest.Cove(covetest.BUILD if is_public(covetest.BUILD) else covetest.public_build())
         # Of its own: tests beside it look for leftovers.
@@ -112,10 +114,10 @@ class Server:
         environment = covetest.environment(cove.home, **{"COVE_CGROUP_PARENT": self.group} | (env or {}))
         # The same after a restart, unlike one that the kernel chooses.
         listening = ["--listen", f"127.0.0.1:{free_port()}" if listen == FREE else listen] if listen else []
-        with open(self.out_path, "wb") as out, open(self.log_path, "wb") as log:
+        with open(self.out_path, "wb") as out_file, open(self.log_path, "wb") as log_file:
             self.process = subprocess.Popen(
                 cove.argv("serve", "--data-dir", self.data_dir, *listening, *args), env=environment, cwd=cove.cwd,
-                stdin=subprocess.DEVNULL, stdout=out, stderr=log)
+                stdin=subprocess.DEVNULL, stdout=out_file if out is None else out, stderr=log_file if err is None else err)
         if is_ready:
             try:
                 self.wait_ready()
@@ -135,9 +137,24 @@ class Server:
     def out(self):
         return self.out_path.read_text()
 
+    def find_log_writer(self):
+        """The pid of the process that writes the log."""
+        return next((pid for pid in covetest.children_of(self.process.pid) if covetest.name_of(pid) == "cove-log"), None)
+
+    def is_log_written(self):
+        """Whether what was logged by now is in the file: the pipe is empty, and its reader waits."""
+        writer = self.find_log_writer()
+        try:
+            with open(f"/proc/{writer}/fd/0", "rb", buffering=0, opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as pipe:
+                waiting = fcntl.ioctl(pipe, termios.FIONREAD, bytes(4))
+        except OSError:  # it is over, or not ours to look at
+            return True
+        return not any(waiting) and covetest.status_of(writer).get("State", "Z").split()[0] in "SZX"
+
     @property
     def log(self):
         """Lines of the log, as objects."""
+        wait_for(self.is_log_written, "the log")
         return [json.loads(line) for line in self.log_path.read_text().splitlines() if line.startswith("{")]
 
     def say(self):

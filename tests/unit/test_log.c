@@ -141,8 +141,83 @@ static void test_too_long(void **state)
     f.log.request_id = big;
     log_info(&f.log, big, LOG_STR("one", big), LOG_STR("two", big), LOG_STR("three", "x"));
     scoped_json json_t *line = next_line(&f);
-    assert_int_equal(strlen(get(line, "message")), LOG_VALUE_MAX_BYTES);
+    assert_int_equal(strlen(get(line, "message")), LOG_VALUE_MAX_BYTES / strlen("\\u0001"));
     assert_true(json_is_true(json_object_get(line, "cut")));
+    fixture_release(&f);
+}
+
+static int64_t number(const json_t *line, const char *key)
+{
+    return json_integer_value(json_object_get(line, key));
+}
+
+static void test_long_value(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init(&f, LOG_LEVEL_INFO);
+    char half[LOG_VALUE_MAX_BYTES + 1];
+    for (size_t i = 0; i < sizeof(half); i++)
+        half[i] = i % 2 ? 'x' : '\001';
+    half[sizeof(half) - 1] = '\0';
+    log_info(&f.log, "long", LOG_STR("one", half), LOG_STR("two", half), LOG_STR("three", half));
+    scoped_json json_t *line = next_line(&f);
+    size_t len = strlen(get(line, "one"));
+    assert_true(len / 2 * 7 <= LOG_VALUE_MAX_BYTES && len / 2 * 7 > LOG_VALUE_MAX_BYTES - 14);
+    assert_string_equal(get(line, "one"), get(line, "three"));
+    assert_null(json_object_get(line, "cut"));
+    fixture_release(&f);
+}
+
+/* What is dropped is counted, and told of when there is room: then lines come as before. */
+static void test_loss(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct log_loss loss = {.total = 0};
+    fixture_init(&f, LOG_LEVEL_INFO);
+    f.log.loss = &loss;
+    uint64_t written = 0;
+    while (loss.total < 3) {
+        log_info(&f.log, "filling");
+        written++;
+    }
+    errno = ENOENT;
+    log_words(&f.log, "plain %d", 4);
+    log_tell_loss(&f.log);
+    assert_int_equal(errno, ENOENT);
+    assert_int_equal(loss.total, 4);
+    for (uint64_t i = 0; i < written - 3; i++)
+        json_decref(next_line(&f));
+    assert_null(next_line(&f));
+    log_info(&f.log, "again");
+    scoped_json json_t *note = next_line(&f), *line = next_line(&f);
+    assert_string_equal(get(note, "level"), "warn");
+    assert_int_equal(number(note, "lines"), 4);
+    assert_int_equal(strlen(get(note, "since")), strlen("2026-01-02T03:04:05.678Z"));
+    assert_string_equal(get(line, "message"), "again");
+    log_tell_loss(&f.log);
+    assert_null(next_line(&f));
+    assert_int_equal(loss.untold, 0);
+    assert_int_equal(loss.total, 4);
+    fixture_release(&f);
+}
+
+static void test_words(void **state)
+{
+    (void)state;
+    struct fixture f;
+    char long_text[2 * LOG_LINE_MAX_BYTES];
+    fixture_init(&f, LOG_LEVEL_INFO);
+    memset(long_text, 'x', sizeof(long_text) - 1);
+    long_text[sizeof(long_text) - 1] = '\0';
+    log_words(&f.log, "%d words", 2);
+    assert_int_equal(read(f.pair[1], f.line, sizeof(f.line)), (ssize_t)strlen("2 words\n"));
+    assert_memory_equal(f.line, "2 words\n", strlen("2 words\n"));
+    log_words(&f.log, "%s", long_text);
+    ssize_t n = read(f.pair[1], f.line, sizeof(f.line));
+    assert_true(n > (ssize_t)LOG_LINE_MAX_BYTES - 4 && n <= (ssize_t)LOG_LINE_MAX_BYTES);
+    assert_int_equal(f.line[n - 1], '\n');
     fixture_release(&f);
 }
 
@@ -179,6 +254,9 @@ int main(void)
     check_one(&check, "what is below the level is dropped", test_level);
     check_rows(&check, escapes, test_escape);
     check_one(&check, "a line that is too long loses fields and stays valid", test_too_long);
+    check_one(&check, "a long value is cut as it is written", test_long_value);
+    check_one(&check, "lines without room are counted and told of", test_loss);
+    check_one(&check, "plain words are a line", test_words);
     check_one(&check, "a file is private and grows; stderr is not closed", test_file);
     return check_run(&check, "log");
 }
