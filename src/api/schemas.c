@@ -181,6 +181,8 @@ static const struct shape_field execution_fields[] = {
     {"error", SHAPE_OBJECT, SHAPE_NULL, .of = "Exception"},
     {"artifacts", SHAPE_OBJECT, SHAPE_LIST, .of = "Artifact"},
     {"usage", SHAPE_OBJECT, .of = "Usage"},
+    {"limits_not_in_force", SHAPE_TEXT, SHAPE_OPTIONAL | SHAPE_LIST, .example = "[\"cpus\"]",
+     .help = "Limits of its `resources` that nothing on this machine holds it to."},
     EXECUTION_TIMES,
     {"files", SHAPE_OBJECT, SHAPE_OPTIONAL | SHAPE_LIST, .of = "OutputFile",
      .help = "Of one without a session: its artifacts with what is in them."},

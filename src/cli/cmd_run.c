@@ -270,6 +270,17 @@ static void warn_degraded(const struct native_run *r, const struct execution *e)
     fprintf(stderr, " see 'cove doctor'\n");
 }
 
+/* Only of those that somebody has chosen: nobody counts on the preset. */
+static void warn_limits(const struct native_run *r, const struct execution *e)
+{
+    const char *name;
+    for (size_t i = 0; (name = tier_missing_limit(e->layers, i)); i++) {
+        if (config_is_given(&r->cli->config_set, name))
+            fprintf(stderr, "cove: warning: nothing here holds the limit '%s'; see 'cove doctor'\n",
+                    name);
+    }
+}
+
 static void on_ended(void *ctx, const struct execution *e)
 {
     struct native_run *r = ctx;
@@ -278,6 +289,7 @@ static void on_ended(void *ctx, const struct execution *e)
         return;
     r->status = outcome_status(e);
     warn_degraded(r, e);
+    warn_limits(r, e);
     if (e->verdict.kind == REASON_INFRASTRUCTURE && !r->cli->config.json) {
         r->status = cli_fail(r->cli, &e->error);
     } else if (r->cli->config.json) {

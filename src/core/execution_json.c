@@ -12,6 +12,7 @@
 #include "codec/base64.h"
 #include "codec/sha256.h"
 #include "core/mime.h"
+#include "core/tier.h"
 
 #define TEXT_MAX   (SIZE_MAX / 4) /* all that it is made of is bounded */
 #define TEXT_USUAL 640            /* of one that went well, without its output */
@@ -297,6 +298,17 @@ static void add_usage(struct strbuf *out, const struct view *v)
     strbuf_add_char(out, '}');
 }
 
+static void add_missing_limits(struct strbuf *out, const struct view *v)
+{
+    const char *name;
+    strbuf_add_char(out, '[');
+    for (size_t i = 0; (name = tier_missing_limit(v->e->layers, i)); i++) {
+        strbuf_add(out, ",", i > 0);
+        add_string(out, name);
+    }
+    strbuf_add_char(out, ']');
+}
+
 static void add_created(struct strbuf *out, const struct view *v)
 {
     add_time(out, v->names->created_ns ? v->names->created_ns : v->e->created_ns);
@@ -335,6 +347,7 @@ static const struct {
     {"error", add_exception},
     {"artifacts", add_artifacts},
     {"usage", add_usage},
+    {"limits_not_in_force", add_missing_limits},
     {"created_at", add_created},
     {"started_at", add_started},
     {"ended_at", add_ended},

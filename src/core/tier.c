@@ -2,8 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/tier.h"
 
-#include <stddef.h>
-
+#include "base/macros.h"
 #include "wire/spawn.h"
 
 enum layer_need tier_need(enum layer layer, bool is_rootless)
@@ -39,6 +38,25 @@ enum tier tier_of(uint32_t layers, bool is_rootless)
         }
     }
     return tier;
+}
+
+/* What else is limited has something to hold it in every sandbox that is made: of memory the
+ * spawner adds up what no group counts, of processes RLIMIT_NPROC is the second hand, and a disk
+ * that has no limit has no sandbox. */
+static const struct {
+    const char *name;
+    uint32_t held_by;
+} limits[] = {
+    {"cpus", LAYER_BIT(CG_CPU)},
+};
+
+const char *tier_missing_limit(uint32_t layers, size_t at)
+{
+    for (size_t i = 0; layers && i < ARRAY_LEN(limits); i++) {
+        if (!(layers & limits[i].held_by) && at-- == 0)
+            return limits[i].name;
+    }
+    return NULL;
 }
 
 const char *tier_name(enum tier tier)

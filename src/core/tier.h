@@ -8,6 +8,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "wire/layer.h"
@@ -23,3 +24,8 @@ const char *tier_name(enum tier tier); /* "T1"; NULL for TIER_NONE */
 uint32_t tier_layers(const struct spawn_probe_reply *probe);
 
 enum layer_need tier_need(enum layer layer, bool is_rootless);
+
+/* The limits of a sandbox that nothing enforces where it has these layers alone, by their names in
+ * `resources`: the first, the second... NULL: there is no further one. Without any layer nothing is
+ * known, and there is none. */
+const char *tier_missing_limit(uint32_t layers, size_t at);

@@ -4,7 +4,7 @@ import datetime
 import re
 
 FIELDS = ["id", "session_id", "language", "state", "exit_code", "signal", "reason", "stdout", "stderr", "truncated",
-          "results", "error", "artifacts", "usage", "created_at", "started_at", "ended_at", "duration_ms"]
+          "results", "error", "artifacts", "usage", "limits_not_in_force", "created_at", "started_at", "ended_at", "duration_ms"]
 REASON_FIELDS = ["kind", "limit", "used", "message", "hint"]
 ARTIFACT_FIELDS = ["path", "size", "mime_type", "sha256", "modified_at", "download_url"]
 
@@ -29,6 +29,7 @@ def check_shape(run):
         assert list(artifact) == ARTIFACT_FIELDS
         assert artifact["download_url"] is None
         moment(artifact["modified_at"])
+    assert set(run["limits_not_in_force"]) <= {"cpus"}
     assert list(run["usage"]) == ["cpu_ms", "peak_memory_bytes"]
     assert run["usage"]["cpu_ms"] >= 0 and type(run["usage"]["peak_memory_bytes"]) is int
     created, ended = moment(run["created_at"]), moment(run["ended_at"])

@@ -492,6 +492,22 @@ def test_json_of_a_timeout(cove):
     assert run["duration_ms"] >= 3000
 
 
+def holds_cpus(cove):
+    """What the doctor found by trying."""
+    report = json.loads(cove("doctor", "--json").stdout)
+    return next(layer["holds"] for layer in report["layers"] if layer["name"] == "cpu cgroup")
+
+
+def test_each_result_names_the_limits_that_nothing_held(any_cove):
+    names = [] if holds_cpus(any_cove) else ["cpus"]
+    run = check_shape(json.loads(any_cove("run", "--json", "--cpus", "0.1", "-c", "print(1)").stdout))
+    assert (run["state"], run["limits_not_in_force"]) == ("completed", names)
+    told = any_cove("run", "--cpus", "0.1", "-c", "print(1)")
+    assert told.returncode == 0 and told.stdout == "1\n"
+    assert told.stderr.count("\n") == len(names) and all(f"'{name}'" in told.stderr for name in names)
+    assert any_cove("run", "-c", "print(1)").stderr == "", "nobody has chosen it"
+
+
 # With a twentieth of a core it takes three seconds. Then it waits, under a name by which it is found.
 BUSY = ("import time\nwhile time.process_time() < 0.15: pass\n"
         "__import__('ctypes').CDLL(None).prctl(15, b'was-busy'); print('done', flush=True); input()")

@@ -24,7 +24,7 @@ def session(**more):
 def execution(**more):
     return {"id": EXE, "session_id": SES, "language": "python", "state": "completed", "exit_code": 0, "signal": None,
             "reason": None, "stdout": "", "stderr": "", "truncated": {}, "results": [], "error": None, "artifacts": [],
-            "usage": {"cpu_ms": 1.2, "peak_memory_bytes": 9123456}, "created_at": "2026-01-02T03:04:05.678Z",
+            "usage": {"cpu_ms": 1.2, "peak_memory_bytes": 9123456}, "limits_not_in_force": [], "created_at": "2026-01-02T03:04:05.678Z",
             "started_at": "2026-01-02T03:04:05.678Z", "ended_at": "2026-01-02T03:04:06.678Z", "duration_ms": 1.9} | more
 
 

@@ -556,7 +556,13 @@ def test_an_ordinary_user_has_a_server(kind):
         pytest.skip(reason)
     cove = covetest.rootless(kind)
     with Server(cove=cove) as server:
-        assert server.post("/execute", {"code": "print(6 * 7)"}).json["stdout"] == "42\n"
+        answer = server.post("/execute", {"code": "print(6 * 7)"}).json
+        assert answer["stdout"] == "42\n"
+        layers = server.get("/health").json["layers"]
+        assert answer["limits_not_in_force"] == ([] if "cpu cgroup" in layers else ["cpus"])
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "run_code", "arguments": {"code": "1"}}}
+        text = server.post("/mcp", call).json["result"]["content"][0]["text"]
+        assert ("limits not in force here: cpus\n" in text) == ("cpu cgroup" not in layers)
         told = covetest.status_of(server.coved)
         assert (told["NoNewPrivs"].strip(), told["Seccomp"].strip()) == ("1", "2")
         server.kill_coved()
@@ -566,6 +572,7 @@ def test_an_ordinary_user_has_a_server(kind):
 def test_the_log_goes_to_a_file(tmp_path):
     path = tmp_path / "log"
     with Server("--log-file", path) as server:
+        wait_for(server.is_log_written, "the log")
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         assert "serving" in [line["message"] for line in lines]
         assert server.log_path.read_text() == ""

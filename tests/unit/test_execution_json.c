@@ -10,6 +10,7 @@
 #include "base/scoped.h"
 #include "base/strbuf.h"
 #include "check.h"
+#include "wire/layer.h"
 
 #define KEPT    64 /* bytes of each stream */
 #define MORNING (1800000000ll * 1000000000)
@@ -223,10 +224,25 @@ static void test_artifacts(void **state)
 static void test_facts(void **state)
 {
     (void)state;
-    static const char *const members[] = {
-        "id",        "session_id", "language",   "state",      "exit_code", "signal",
-        "reason",    "stdout",     "stderr",     "truncated",  "results",   "error",
-        "artifacts", "usage",      "created_at", "started_at", "ended_at",  "duration_ms"};
+    static const char *const members[] = {"id",
+                                          "session_id",
+                                          "language",
+                                          "state",
+                                          "exit_code",
+                                          "signal",
+                                          "reason",
+                                          "stdout",
+                                          "stderr",
+                                          "truncated",
+                                          "results",
+                                          "error",
+                                          "artifacts",
+                                          "usage",
+                                          "created_at",
+                                          "started_at",
+                                          "ended_at",
+                                          "duration_ms",
+                                          "limits_not_in_force"};
     struct execution e;
     begin(&e);
     e.verdict.state = EXECUTION_TIMEOUT;
@@ -242,6 +258,11 @@ static void test_facts(void **state)
     expect(&e, "state", "\"timeout\"");
     expect(&e, "session_id", "null");
     expect(&e, "usage", "{\"cpu_ms\":12.345,\"peak_memory_bytes\":4096}");
+    expect(&e, "limits_not_in_force", "[]"); /* nothing is known of it */
+    e.layers = ~LAYER_BIT(CG_CPU);
+    expect(&e, "limits_not_in_force", "[\"cpus\"]");
+    e.layers = ~0u;
+    expect(&e, "limits_not_in_force", "[]");
     expect(&e, "created_at", "\"2027-01-15T08:00:00.000Z\"");
     expect(&e, "started_at", "null"); /* it never was */
     expect(&e, "ended_at", "\"2027-01-15T08:00:00.250Z\"");

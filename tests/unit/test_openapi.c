@@ -298,7 +298,8 @@ static void test_required(void **state)
     scoped_json json_t *schema = shape_schema(schema_find("Execution"));
     size_t fields_there = json_object_size(json_object_get(schema, "properties"));
     size_t required = json_array_size(json_object_get(schema, "required"));
-    assert_int_equal(required + 2, fields_there); /* all but `files` and `requirements` */
+    assert_int_equal(required + 3,
+                     fields_there); /* all but `files`, `requirements`, `limits_not_in_force` */
     assert_true(json_is_false(json_object_get(schema, "additionalProperties")));
 }
 

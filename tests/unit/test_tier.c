@@ -36,6 +36,16 @@ static void test_case(void **state)
     assert_int_equal(tier_of(ALL_LAYERS & ~row->missing, true), row->as_user);
 }
 
+static void test_limits(void **state)
+{
+    (void)state;
+    assert_null(tier_missing_limit(0, 0));
+    assert_null(tier_missing_limit(ALL_LAYERS, 0));
+    assert_null(tier_missing_limit(ALL_LAYERS & ~(LAYER_BIT(CG_MEMORY) | LAYER_BIT(CG_PIDS)), 0));
+    assert_string_equal(tier_missing_limit(ALL_LAYERS & ~LAYER_BIT(CG_CPU), 0), "cpus");
+    assert_null(tier_missing_limit(ALL_LAYERS & ~LAYER_BIT(CG_CPU), 1));
+}
+
 /* Each layer alone: what its need says is what its lack does. */
 static void test_each(void **state)
 {
@@ -80,6 +90,7 @@ int main(void)
 {
     struct check check = {.count = 0};
     check_rows(&check, cases, test_case);
+    check_one(&check, "limits that nothing holds have names", test_limits);
     check_one(&check, "each layer that is missing does what its need says", test_each);
     check_one(&check, "one layer less is never better", test_monotonic);
     check_one(&check, "tiers and layers have names", test_names);

@@ -26,6 +26,15 @@ static const char *text_of(const json_t *object, const char *name)
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
+static void add_missing_limits(struct strbuf *out, const json_t *names)
+{
+    size_t i;
+    json_t *name;
+    json_array_foreach(names, i, name) strbuf_add_fmt(
+        out, "%s%s", i ? ", " : "limits not in force here: ", json_string_value(name));
+    strbuf_add(out, "\n", json_array_size(names) > 0);
+}
+
 static void add_end(struct strbuf *out, const json_t *document)
 {
     const json_t *exit_code = json_object_get(document, "exit_code");
@@ -37,6 +46,7 @@ static void add_end(struct strbuf *out, const json_t *document)
     if (*signal)
         strbuf_add_fmt(out, ", ended by %s", signal);
     strbuf_add_fmt(out, ", %.0f ms\n", json_number_value(json_object_get(document, "duration_ms")));
+    add_missing_limits(out, json_object_get(document, "limits_not_in_force"));
     if (!json_is_object(reason))
         return;
     strbuf_add_fmt(out, "%s: %s\n", text_of(reason, "kind"), text_of(reason, "message"));
