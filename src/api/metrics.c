@@ -24,6 +24,7 @@ enum metric_label {
     NO_LABEL,
     BY_VERSION,
     BY_TIER,
+    BY_LAYER,
     BY_POOLED,
     BY_STATE,
     BY_STATELESS,
@@ -48,6 +49,7 @@ struct metric_row {
 static const struct metric_row metric_rows[METRIC_COUNT] = {
     [METRIC_BUILD] = {"cove_build_info", GAUGE, false, {BY_VERSION}, "1, with the version that runs."},
     [METRIC_TIER] = {"cove_isolation_tier", GAUGE, false, {BY_TIER}, "1 for the tier of isolation that holds here."},
+    [METRIC_LAYER] = {"cove_isolation_layer", GAUGE, false, {BY_LAYER}, "1 for a layer of isolation that sandboxes have here."},
     [METRIC_CREATE_SECONDS] = {"cove_session_create_duration_seconds", HISTOGRAM, false, {BY_POOLED},
         "Time from the request for a session until it was ready."},
     [METRIC_EXECUTION_SECONDS] = {"cove_execution_duration_seconds", HISTOGRAM, false, {BY_STATE},
@@ -69,6 +71,8 @@ static const struct metric_row metric_rows[METRIC_COUNT] = {
     [METRIC_POOL_TAKEN] = {"cove_pool_taken_total", COUNTER, false, {BY_TEMPLATE}, "Sessions taken from the pool."},
     [METRIC_POOL_MISSED] = {"cove_pool_missed_total", COUNTER, false, {BY_TEMPLATE},
         "Sessions taken of which none was ready."},
+    [METRIC_POOL_COLD] = {"cove_pool_cold", GAUGE, false, {BY_TEMPLATE},
+        "1 while the warm interpreter that its sessions are made from is missing: they start slowly."},
     [METRIC_HTTP_REQUESTS] = {"cove_http_requests_total", COUNTER, true, {BY_ROUTE, BY_METHOD, BY_CLASS},
         "Requests that have ended; status none: the peer left before the answer."},
     [METRIC_HTTP_SECONDS] = {"cove_http_request_duration_seconds", HISTOGRAM, true, {BY_ROUTE},
@@ -132,6 +136,12 @@ static const char *tier_word(const struct metrics *m, size_t at)
     return name ? name : "none";
 }
 
+static const char *layer_word(const struct metrics *m, size_t at)
+{
+    (void)m;
+    return layer_info((enum layer)at)->name;
+}
+
 static const char *bool_word(const struct metrics *m, size_t at)
 {
     (void)m;
@@ -190,6 +200,7 @@ static const struct label_row label_rows[LABEL_COUNT] = {
     [NO_LABEL] = {"", 1, NULL},
     [BY_VERSION] = {"version", 1, version_word},
     [BY_TIER] = {"tier", TIER_T3 + 1, tier_word},
+    [BY_LAYER] = {"layer", LAYER_COUNT, layer_word},
     [BY_POOLED] = {"pooled", 2, bool_word},
     [BY_STATE] = {"state", METRIC_STATE(EXECUTION_LOST) + 1, state_word},
     [BY_STATELESS] = {"stateless", 2, bool_word},

@@ -22,6 +22,7 @@ struct strbuf;
 enum metric {
     METRIC_BUILD,
     METRIC_TIER,
+    METRIC_LAYER,             /* enum layer */
     METRIC_CREATE_SECONDS,    /* pooled */
     METRIC_EXECUTION_SECONDS, /* METRIC_STATE() */
     METRIC_EXECUTIONS,        /* METRIC_STATE(), stateless */
@@ -37,6 +38,7 @@ enum metric {
     METRIC_POOL_TARGET,
     METRIC_POOL_TAKEN,
     METRIC_POOL_MISSED,
+    METRIC_POOL_COLD,
     METRIC_HTTP_REQUESTS, /* route, enum method, METRIC_CLASS() */
     METRIC_HTTP_SECONDS,  /* route */
     METRIC_HTTP_BYTES_IN,

@@ -127,7 +127,8 @@ static void look_at_runtime(const struct api *api, bool is_operator, struct find
         find(out, CONDITION_DEGRADED, "layers of isolation are missing", NULL);
 }
 
-/* Only one that has nothing to give counts: others have recovered from what they remember. */
+/* Of those that cannot be filled only one that has nothing to give counts: others have recovered
+ * from what they remember. */
 static void look_at_pools(const struct api *api, bool is_operator, struct finding *out)
 {
     struct pool_info info;
@@ -135,6 +136,9 @@ static void look_at_pools(const struct api *api, bool is_operator, struct findin
         if (catalog_get_pool(k, &info) && info.error.msg[0] && info.target > 0 && info.parked == 0)
             find(out, CONDITION_DEGRADED, "a pool cannot be filled",
                  is_operator ? info.error.msg : NULL);
+        else if (catalog_get_pool(k, &info) && info.cold.msg[0] && !out->words[0])
+            find(out, CONDITION_DEGRADED, "no warm interpreter: sessions start slowly",
+                 is_operator ? info.cold.msg : NULL);
     }
 }
 
@@ -168,6 +172,15 @@ static json_t *components_json(const struct api *api, bool is_operator, enum con
 
 /* --- /health ---------------------------------------------------------------------------------- */
 
+static json_t *missing_limits_json(uint32_t layers)
+{
+    const char *name;
+    json_t *names = json_array();
+    for (size_t i = 0; (name = tier_missing_limit(layers, i)); i++)
+        json_array_append_new(names, json_string(name));
+    return names;
+}
+
 static json_t *layers_json(uint32_t layers)
 {
     json_t *names = json_array();
@@ -183,6 +196,8 @@ static json_t *layers_json(uint32_t layers)
  *   uptime_seconds  number
  *   tier            "T1"|"T2"|"T3"|null
  *   layers          [string], of isolation that hold here
+ *   missing_layers  [string], the others
+ *   limits_not_in_force  [string], of the resources of each execution
  *   components      {"database"|"storage"|"runtime"|"pools": {"state": as status,
  *                    "message": string|null}}
  *   capacity        {"sessions": integer, "max_sessions": integer|null}
@@ -196,11 +211,12 @@ static json_t *health_json(const struct api *api, unsigned scopes)
     json_t *health = json_pack("{s:s}", "status", condition_names[worst]);
     if (scopes == 0)
         return health;
-    scoped_json json_t *rest =
-        json_pack("{s:s, s:f, s:o, s:o, s:O}", "version", COVE_VERSION, "uptime_seconds",
-                  (double)uptime_ms / 1e3, "tier",
-                  json_text_or_null(tier_name(tier_of(api->layers, api->is_rootless))), "layers",
-                  layers_json(api->layers), "components", parts);
+    scoped_json json_t *rest = json_pack(
+        "{s:s, s:f, s:o, s:o, s:o, s:o, s:O}", "version", COVE_VERSION, "uptime_seconds",
+        (double)uptime_ms / 1e3, "tier",
+        json_text_or_null(tier_name(tier_of(api->layers, api->is_rootless))), "layers",
+        layers_json(api->layers), "missing_layers", layers_json(api->layers ? ~api->layers : 0),
+        "limits_not_in_force", missing_limits_json(api->layers), "components", parts);
     scoped_json json_t *figures = node_figures(api->plane, api->capacity);
     json_object_update(health, rest);
     json_object_update(health, figures);

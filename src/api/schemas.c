@@ -341,6 +341,8 @@ static const struct shape_field health_fields[] = {
     {"uptime_seconds", SHAPE_NUMBER, SHAPE_OPTIONAL},
     {"tier", SHAPE_WORD, SHAPE_OPTIONAL | SHAPE_NULL, .words = tier_word, .help = "How strongly sandboxes are sealed."},
     {"layers", SHAPE_WORD, SHAPE_OPTIONAL | SHAPE_LIST, .words = layer_word, .help = "Of isolation, that hold here."},
+    {"missing_layers", SHAPE_WORD, SHAPE_OPTIONAL | SHAPE_LIST, .words = layer_word, .help = "Those that do not."},
+    {"limits_not_in_force", SHAPE_TEXT, SHAPE_OPTIONAL | SHAPE_LIST, .help = "As in each execution.", .example = "[\"cpus\"]"},
     {"components", SHAPE_OBJECT, SHAPE_OPTIONAL, .of = "HealthComponents"},
     {"capacity", SHAPE_OBJECT, SHAPE_OPTIONAL, .of = "Capacity"},
     {"load", SHAPE_OBJECT, SHAPE_OPTIONAL, .of = "Load"},

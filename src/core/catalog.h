@@ -15,6 +15,7 @@ struct catalog_kind;
 /* Borrowed as long as the catalog lives. */
 struct catalog_order {
     struct loop *loop;
+    const struct log *log; /* NULL: none */
     struct spawner_client *spawner;
     struct capacity *capacity;    /* NULL: no limit */
     const char *const *data_dirs; /* stores of images, NULL-terminated */

@@ -233,6 +233,8 @@ int kind_need_pool(struct catalog_kind *k, struct error *err)
     struct pool_order order = {
         .template = t,
         .warm = kind_can_be_warm(k) ? &warm : NULL,
+        .log = k->catalog->order.log,
+        .name = k->id,
         .min_parked = (size_t)k->spec.pool.min,
         .max_parked = (size_t)MAX(k->spec.pool.min, k->spec.pool.max),
     };

@@ -76,6 +76,11 @@ uint64_t crew_find(const struct crew *c)
     return zygote;
 }
 
+const struct error *crew_error(const struct crew *c)
+{
+    return warm_error(c->members[0]);
+}
+
 uint64_t crew_next(struct crew *c)
 {
     uint64_t zygote = 0;

@@ -21,6 +21,7 @@ SCOPED_DEFINE(crew)
 void crew_tick(struct crew *crew, unsigned asked);
 
 uint64_t crew_find(const struct crew *crew); /* any that is warm; 0: there is none now */
-uint64_t crew_next(struct crew *crew);       /* the same, by turns: who makes the next session */
+const struct error *crew_error(const struct crew *crew); /* why; msg "" = the first one starts */
+uint64_t crew_next(struct crew *crew); /* the same, by turns: who makes the next session */
 
 void crew_on_event(struct crew *crew, const struct spawn_message *m);

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "core/crew.h"
 
@@ -39,6 +40,7 @@ struct pool {
     unsigned demand;    /* of a tick, times DECAY; rises at once, falls slowly */
     uint64_t taken, missed;
     struct error error;
+    bool is_cold_told; /* that it has no warm interpreter stands in the log */
     bool is_closing;
     void (*closed)(void *ctx);
     void *closed_ctx;
@@ -251,9 +253,26 @@ static void on_tick(void *ctx)
     refill(p);
 }
 
+/* Once when it goes missing, however often it is tried again, and once when it is there. */
+static void tell_warmth(struct pool *p)
+{
+    const struct error *why = crew_error(p->crew);
+    bool is_cold = !crew_find(p->crew) && why->msg[0];
+    if (is_cold && !p->is_cold_told)
+        log_warn(p->order.log, "no warm interpreter: sessions start slowly",
+                 LOG_STR("template", p->order.name), LOG_STR("error", why->msg),
+                 LOG_STR("hint", why->hint[0] ? why->hint : NULL));
+    else if (p->is_cold_told && crew_find(p->crew))
+        log_info(p->order.log, "a warm interpreter is there again",
+                 LOG_STR("template", p->order.name));
+    p->is_cold_told = is_cold || (p->is_cold_told && !crew_find(p->crew));
+}
+
 static void on_warm_changed(void *ctx)
 {
     struct pool *p = ctx;
+    if (p->crew) /* else it is being opened */
+        tell_warmth(p);
     refill(p);
 }
 
@@ -287,9 +306,12 @@ void pool_get_info(const struct pool *p, struct pool_info *out)
         .target = target(p),
         .taken = p->taken,
         .missed = p->missed,
+        .wants_warm = p->crew,
         .is_warm = p->crew && crew_find(p->crew),
         .error = p->error,
     };
+    if (p->crew && !out->is_warm)
+        out->cold = *crew_error(p->crew);
 }
 
 uint64_t pool_zygote(const struct pool *p)

@@ -16,7 +16,9 @@ struct pool_order {
     const struct warm_order *warm;     /* NULL: none of its own; its events are ours */
     uint64_t (*lent)(void *borrower); /* without one: the warm interpreter of another; NULL: none */
     void *borrower;
-    size_t min_parked; /* kept ready even when nobody asks */
+    const struct log *log; /* borrowed; NULL: none */
+    const char *name;      /* of the template, for the log; borrowed */
+    size_t min_parked;     /* kept ready even when nobody asks */
     size_t max_parked;
 };
 
@@ -37,9 +39,10 @@ MUST_CHECK int pool_take(struct pool *pool, struct session **out, bool *is_parke
 /* Plain data, for metrics. */
 struct pool_info {
     size_t parked, creating, target;
-    uint64_t taken, missed; /* of the taken ones, how many were not parked */
-    bool is_warm;
-    struct error error; /* of the last that failed; msg "" = none */
+    uint64_t taken, missed;   /* of the taken ones, how many were not parked */
+    bool wants_warm, is_warm; /* an interpreter of its own: asked for, there */
+    struct error error;       /* of the last that failed; msg "" = none */
+    struct error cold; /* why there is no warm interpreter; msg "" = it starts, or is there */
 };
 
 void pool_get_info(const struct pool *pool, struct pool_info *out);

@@ -9,6 +9,7 @@
 #include "api/observe.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/strbuf.h"
 #include "core/tier.h"
 #include "core/workspace.h"
 #include "coved/coved.h"
@@ -17,7 +18,8 @@
 #include "store/sqlite.h"
 
 #define CONNECTIONS_MAX 16384
-#define STATUS_AGAIN    1 /* the spawner starts the next one */
+#define WORDS_MAX       1024 /* for the names of all layers */
+#define STATUS_AGAIN    1    /* the spawner starts the next one */
 
 static int fail(struct coved *c, const struct error *err)
 {
@@ -101,6 +103,29 @@ static void begin_upkeep(struct coved *c)
 
 /* --- ready ------------------------------------------------------------------------------------ */
 
+/* All that are not in force are told, those that a tier does not ask for among them. */
+static void tell_layers(const struct coved *c)
+{
+    enum tier tier = tier_of(c->api.layers, c->api.is_rootless);
+    const char *limit;
+    scoped_strbuf struct strbuf layers, limits;
+    strbuf_init(&layers, WORDS_MAX);
+    strbuf_init(&limits, WORDS_MAX);
+    for (enum layer l = 0; l < LAYER_COUNT; l++) {
+        if (!(c->api.layers & 1u << l))
+            strbuf_add_fmt(&layers, "%s%s", layers.len ? ", " : "", layer_info(l)->name);
+    }
+    for (size_t i = 0; (limit = tier_missing_limit(c->api.layers, i)); i++)
+        strbuf_add_fmt(&limits, "%s%s", limits.len ? ", " : "", limit);
+    if (layers.len == 0)
+        return;
+    bool is_worse = tier == TIER_NONE || tier == TIER_T3;
+    LOG_AT(&c->log, is_worse ? LOG_LEVEL_WARN : LOG_LEVEL_INFO,
+           "this host lacks layers of isolation: see `cove doctor`",
+           LOG_STR("tier", tier_name(tier)), LOG_STR("layers", strbuf_str(&layers)),
+           LOG_STR("limits", limits.len ? strbuf_str(&limits) : NULL));
+}
+
 static void on_probed(void *ctx, const struct spawn_message *m, int *fds, const struct error *err)
 {
     struct coved *c = ctx;
@@ -109,10 +134,7 @@ static void on_probed(void *ctx, const struct spawn_message *m, int *fds, const 
     if (!m)
         return;
     c->api.layers = tier_layers(&m->probe);
-    enum tier tier = tier_of(c->api.layers, c->api.is_rootless);
-    if (tier == TIER_NONE || tier == TIER_T3)
-        log_warn(&c->log, "this host lacks layers of isolation: see `cove doctor`",
-                 LOG_STR("tier", tier_name(tier)));
+    tell_layers(c);
 }
 
 /* Not before: a server that cannot listen leaves nothing, and is not started again. */
@@ -237,6 +259,7 @@ static int open_catalog(struct coved *c, struct error *err)
     const struct capacity_order seats = {.max_sandboxes =
                                              o->max_sessions ? o->max_sessions : o->max_sandboxes};
     struct catalog_order order = {.loop = c->loop,
+                                  .log = &c->log,
                                   .spawner = c->spawner,
                                   .data_dirs = c->data_dirs,
                                   .recipes_dir = o->recipes_dir,

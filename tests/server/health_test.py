@@ -6,6 +6,7 @@ import re
 import pytest
 
 import covetest
+import crashers
 from covetest import IS_ASAN, wait_for
 from server import Server
 
@@ -48,7 +49,7 @@ def test_a_stranger_learns_the_status_and_nothing_else(server):
 def test_a_token_tells_the_rest(server, session):
     wait_for(lambda: server.get("/health").json["tier"], "the layers")
     health = server.get("/health").json
-    assert set(health) == {"status", "version", "uptime_seconds", "tier", "layers", "components", "capacity", "load"}
+    assert set(health) == {"status", "version", "uptime_seconds", "tier", "layers", "missing_layers", "limits_not_in_force", "components", "capacity", "load"}
     assert health["status"] == "ok"
     assert set(health["components"]) == {"database", "storage", "runtime", "pools"}
     assert all(part == {"state": "ok", "message": None} for part in health["components"].values())
@@ -225,6 +226,60 @@ def test_the_next_process_tells_the_same():
         assert after.pop("usage")["cpu_ms"] >= before.pop("usage")["cpu_ms"]
         assert after | {"last_used_at": None} == before | {"last_used_at": None}  # which is written now and then
         assert samples(server)["cove_sessions", ("state", "ready")] == 1
+
+
+# --- what is not in force -------------------------------------------------------------------------
+
+def interpreters(server):
+    """Those that sessions are made from, by the pid that they have inside."""
+    return [pid for pid in crashers.server_pids(server.group)
+            if covetest.status_of(pid).get("NSpid", "").split()[1:] == ["300"]]
+
+
+@pytest.mark.skipif(not covetest.IS_ROOT, reason="looks for processes of a cgroup")
+def test_a_warm_interpreter_that_is_missing_is_told_of():
+    with Server() as server:
+        ours = next(one["id"] for one in server.get(f"{API}/templates").json["templates"] if one["name"] == "python")
+
+        def is_cold():
+            return samples(server).get(("cove_pool_cold", ("template", ours)))
+
+        def pools():
+            return server.get("/health").json["components"]["pools"]
+
+        def end_them():
+            for pid in interpreters(server):
+                covetest.kill_quietly(pid)
+            return is_cold() and pools()["state"] == "degraded" and pools()
+        wait_for(lambda: interpreters(server) and is_cold() == 0, "a warm interpreter")
+        assert server.get("/health").json["status"] == "ok"
+        found = wait_for(end_them, "word of it")
+        assert "warm interpreter" in found["message"]
+        [line] = [line for line in server.log if line["message"].startswith("no warm interpreter")]
+        assert (line["level"], line["template"]) == ("warn", ours) and line["error"]
+        answer = server.post("/execute", {"code": "print(6 * 7)"})
+        assert answer.status == 200 and answer.json["stdout"] == "42\n"
+        wait_for(lambda: is_cold() == 0 and pools()["state"] == "ok", "another one")
+        assert [line["template"] for line in server.log if line["message"] == "a warm interpreter is there again"] == [ours]
+
+
+def test_layers_are_told_of_one_by_one(server):
+    health = wait_for(lambda: (server.get("/health").json if server.get("/health").json["tier"] else None), "the layers")
+    found = {dict(labels)["layer"]: value for (name, *labels), value in samples(server).items() if name == "cove_isolation_layer"}
+    assert found == dict.fromkeys(health["layers"], 1) | dict.fromkeys(health["missing_layers"], 0)
+    assert len(found) == len(health["layers"]) + len(health["missing_layers"])
+    assert health["limits_not_in_force"] == (["cpus"] if "cpu cgroup" in health["missing_layers"] else [])
+
+
+@pytest.mark.parametrize("kind", ["plain", "subids"])
+def test_what_an_ordinary_user_lacks_is_in_the_log(kind):
+    if reason := covetest.why_no_rootless(kind):
+        pytest.skip(reason)
+    with Server(cove=covetest.rootless(kind)) as server:
+        health = wait_for(lambda: (server.get("/health").json if server.get("/health").json["tier"] else None), "the layers")
+        told = [line for line in server.log if line["message"].startswith("this host lacks layers")]
+        assert [line["layers"].split(", ") for line in told] == ([health["missing_layers"]] if health["missing_layers"] else [])
+        assert all(line["level"] == "info" and line["limits"] == (", ".join(health["limits_not_in_force"]) or None) for line in told)
 
 
 # --- the log --------------------------------------------------------------------------------------

@@ -4,8 +4,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/pool.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "check.h"
 #include "core/crew.h"
@@ -126,6 +128,7 @@ static size_t count(enum session_state state)
 
 struct crew {
     bool is_warm;
+    struct error why;
     uint64_t made;
     unsigned ticks, asked;
     void (*changed)(void *ctx);
@@ -141,6 +144,7 @@ void __wrap_crew_free(struct crew *c);
 void __wrap_crew_tick(struct crew *c, unsigned asked);
 uint64_t __wrap_crew_find(const struct crew *c);
 uint64_t __wrap_crew_next(struct crew *c);
+const struct error *__wrap_crew_error(const struct crew *c);
 
 int __wrap_crew_open(struct crew **out, struct loop *loop, struct spawner_client *spawner,
                      const struct warm_order *order, size_t max, struct error *err)
@@ -176,6 +180,11 @@ uint64_t __wrap_crew_find(const struct crew *c)
 uint64_t __wrap_crew_next(struct crew *c)
 {
     return c->is_warm ? ++c->made : 0;
+}
+
+const struct error *__wrap_crew_error(const struct crew *c)
+{
+    return &c->why;
 }
 
 /* All that are on their way somewhere arrive, and those that come of it. */
@@ -400,6 +409,53 @@ static void test_crew(void **state)
     close_world(&w);
 }
 
+static size_t read_lines(int fd)
+{
+    char text[4096];
+    size_t lines = 0;
+    ssize_t n = read(fd, text, sizeof(text));
+    for (ssize_t i = 0; i < n; i++)
+        lines += text[i] == '\n';
+    return lines;
+}
+
+/* Told once when it goes missing, and once when it is there again, however often it is tried. */
+static void test_cold(void **state)
+{
+    (void)state;
+    struct world w;
+    struct error err;
+    struct pool_info info;
+    int ends[2];
+    const struct warm_order warm = {.template = &w.template};
+    assert_int_equal(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
+    const struct log log = {.fd = ends[1]};
+    open_world(&w, 8, 0);
+    pool_free(w.pool);
+    const struct pool_order order = {
+        .template = &w.template, .warm = &warm, .log = &log, .name = "tpl_one"};
+    assert_int_equal(pool_open(&w.pool, w.loop, NULL, &order, &err), 0);
+    pool_get_info(w.pool, &info);
+    assert_true(info.wants_warm && !info.is_warm);
+    assert_string_equal(info.cold.msg, ""); /* it starts */
+    error_set(&crew.why, ERROR_UNAVAILABLE, "the warm interpreter has ended");
+    for (int i = 0; i < 3; i++)
+        crew.changed(crew.ctx);
+    pool_get_info(w.pool, &info);
+    assert_string_equal(info.cold.msg, "the warm interpreter has ended");
+    assert_int_equal(read_lines(ends[0]), 1);
+    crew.is_warm = true;
+    crew.why = (struct error){0};
+    for (int i = 0; i < 2; i++)
+        crew.changed(crew.ctx);
+    pool_get_info(w.pool, &info);
+    assert_string_equal(info.cold.msg, "");
+    assert_int_equal(read_lines(ends[0]), 1);
+    close_world(&w);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 static void test_room(void **state)
 {
     (void)state;
@@ -507,6 +563,7 @@ int main(void)
     check_one(&check, "may be freed when it tells that it is closed", test_freed_when_closed);
     check_one(&check, "with another's interpreter, the first who asks comes first", test_lent);
     check_one(&check, "with several interpreters, each has its turn", test_crew);
+    check_one(&check, "one that is missing is told of once", test_cold);
     check_one(&check, "stocks up only while there is room", test_room);
     check_one(&check, "what is parked gives way to what is asked for", test_gives_way);
     check_one(&check, "a session without room is refused", test_refused);

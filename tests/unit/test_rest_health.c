@@ -232,6 +232,11 @@ static void empty_pool(void)
     snprintf(pool_info.error.msg, sizeof(pool_info.error.msg), "mount '%s'", DETAIL);
 }
 
+static void lose_interpreter(void)
+{
+    snprintf(pool_info.cold.msg, sizeof(pool_info.cold.msg), "open '%s'", DETAIL);
+}
+
 static const struct trouble_case troubles[] = {
     {"the database cannot be written", break_store, "database", "failing", true},
     {"the database is slow", fill_queue, "database", "degraded", false},
@@ -242,6 +247,7 @@ static const struct trouble_case troubles[] = {
     {"no image", lose_images, "runtime", "failing", true},
     {"recovery", recover, "runtime", "degraded", false},
     {"draining", drain, "runtime", "degraded", false},
+    {"no warm interpreter", lose_interpreter, "pools", "degraded", true},
     {"a pool that cannot be filled", empty_pool, "pools", "degraded", true},
 };
 
