@@ -111,7 +111,8 @@ struct api {
     struct placing *placings; /* of uploads, whose removal the storage has not answered yet */
     bool is_draining;         /* it is to stop: /health/ready says so */
     bool is_rootless;
-    uint32_t layers; /* that sandboxes have here: bits of enum layer; 0: not known yet */
+    uint32_t layers;          /* that sandboxes have here: bits of enum layer; 0: not known yet */
+    uint32_t kernel_features; /* bits of enum kernel_feature; known when layers are */
 };
 
 /* Forgets what could not be written of attempts; after the store. */

@@ -11,6 +11,7 @@
 #include "base/id.h"
 #include "base/memory.h"
 #include "base/strbuf.h"
+#include "core/kernel_feature.h"
 #include "core/selfstat.h"
 #include "core/tier.h"
 #include "http/method.h"
@@ -25,6 +26,7 @@ enum metric_label {
     BY_VERSION,
     BY_TIER,
     BY_LAYER,
+    BY_KERNEL_FEATURE,
     BY_POOLED,
     BY_STATE,
     BY_STATELESS,
@@ -50,6 +52,8 @@ static const struct metric_row metric_rows[METRIC_COUNT] = {
     [METRIC_BUILD] = {"cove_build_info", GAUGE, false, {BY_VERSION}, "1, with the version that runs."},
     [METRIC_TIER] = {"cove_isolation_tier", GAUGE, false, {BY_TIER}, "1 for the tier of isolation that holds here."},
     [METRIC_LAYER] = {"cove_isolation_layer", GAUGE, false, {BY_LAYER}, "1 for a layer of isolation that sandboxes have here."},
+    [METRIC_KERNEL_FEATURE] = {"cove_kernel_feature", GAUGE, false, {BY_KERNEL_FEATURE},
+        "1 for what this kernel has beyond the layers; without it other means stand in."},
     [METRIC_CREATE_SECONDS] = {"cove_session_create_duration_seconds", HISTOGRAM, false, {BY_POOLED},
         "Time from the request for a session until it was ready."},
     [METRIC_EXECUTION_SECONDS] = {"cove_execution_duration_seconds", HISTOGRAM, false, {BY_STATE},
@@ -142,6 +146,12 @@ static const char *layer_word(const struct metrics *m, size_t at)
     return layer_info((enum layer)at)->name;
 }
 
+static const char *kernel_feature_word(const struct metrics *m, size_t at)
+{
+    (void)m;
+    return kernel_feature_name((enum kernel_feature)at);
+}
+
 static const char *bool_word(const struct metrics *m, size_t at)
 {
     (void)m;
@@ -201,6 +211,7 @@ static const struct label_row label_rows[LABEL_COUNT] = {
     [BY_VERSION] = {"version", 1, version_word},
     [BY_TIER] = {"tier", TIER_T3 + 1, tier_word},
     [BY_LAYER] = {"layer", LAYER_COUNT, layer_word},
+    [BY_KERNEL_FEATURE] = {"feature", KERNEL_FEATURE_COUNT, kernel_feature_word},
     [BY_POOLED] = {"pooled", 2, bool_word},
     [BY_STATE] = {"state", METRIC_STATE(EXECUTION_LOST) + 1, state_word},
     [BY_STATELESS] = {"stateless", 2, bool_word},

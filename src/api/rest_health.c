@@ -15,6 +15,7 @@
 #include "base/macros.h"
 #include "base/strbuf.h"
 #include "blob/blob.h"
+#include "core/kernel_feature.h"
 #include "core/node.h"
 #include "core/tier.h"
 
@@ -181,6 +182,16 @@ static json_t *missing_limits_json(uint32_t layers)
     return names;
 }
 
+static json_t *missing_features_json(const struct api *api)
+{
+    json_t *names = json_array();
+    for (enum kernel_feature f = 0; api->layers && f < KERNEL_FEATURE_COUNT; f++) {
+        if (!(api->kernel_features & 1u << f))
+            json_array_append_new(names, json_string(kernel_feature_name(f)));
+    }
+    return names;
+}
+
 static json_t *layers_json(uint32_t layers)
 {
     json_t *names = json_array();
@@ -197,6 +208,7 @@ static json_t *layers_json(uint32_t layers)
  *   tier            "T1"|"T2"|"T3"|null
  *   layers          [string], of isolation that hold here
  *   missing_layers  [string], the others
+ *   missing_kernel_features  [string], that younger kernels have
  *   limits_not_in_force  [string], of the resources of each execution
  *   components      {"database"|"storage"|"runtime"|"pools": {"state": as status,
  *                    "message": string|null}}
@@ -212,11 +224,12 @@ static json_t *health_json(const struct api *api, unsigned scopes)
     if (scopes == 0)
         return health;
     scoped_json json_t *rest = json_pack(
-        "{s:s, s:f, s:o, s:o, s:o, s:o, s:O}", "version", COVE_VERSION, "uptime_seconds",
+        "{s:s, s:f, s:o, s:o, s:o, s:o, s:o, s:O}", "version", COVE_VERSION, "uptime_seconds",
         (double)uptime_ms / 1e3, "tier",
         json_text_or_null(tier_name(tier_of(api->layers, api->is_rootless))), "layers",
         layers_json(api->layers), "missing_layers", layers_json(api->layers ? ~api->layers : 0),
-        "limits_not_in_force", missing_limits_json(api->layers), "components", parts);
+        "missing_kernel_features", missing_features_json(api), "limits_not_in_force",
+        missing_limits_json(api->layers), "components", parts);
     scoped_json json_t *figures = node_figures(api->plane, api->capacity);
     json_object_update(health, rest);
     json_object_update(health, figures);

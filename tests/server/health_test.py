@@ -2,6 +2,7 @@
 """What operators see: /health, /metrics, /nodes, /runners, /containers, and the lines of the log."""
 import json
 import re
+import socket
 
 import pytest
 
@@ -11,6 +12,7 @@ from covetest import IS_ASAN, wait_for
 from server import Server
 
 API = "/api/v1"
+SO_PASSRIGHTS = 83
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +51,8 @@ def test_a_stranger_learns_the_status_and_nothing_else(server):
 def test_a_token_tells_the_rest(server, session):
     wait_for(lambda: server.get("/health").json["tier"], "the layers")
     health = server.get("/health").json
-    assert set(health) == {"status", "version", "uptime_seconds", "tier", "layers", "missing_layers", "limits_not_in_force", "components", "capacity", "load"}
+    assert set(health) == {"status", "version", "uptime_seconds", "tier", "layers", "missing_layers", "missing_kernel_features",
+                           "limits_not_in_force", "components", "capacity", "load"}
     assert health["status"] == "ok"
     assert set(health["components"]) == {"database", "storage", "runtime", "pools"}
     assert all(part == {"state": "ok", "message": None} for part in health["components"].values())
@@ -269,6 +272,22 @@ def test_layers_are_told_of_one_by_one(server):
     assert found == dict.fromkeys(health["layers"], 1) | dict.fromkeys(health["missing_layers"], 0)
     assert len(found) == len(health["layers"]) + len(health["missing_layers"])
     assert health["limits_not_in_force"] == (["cpus"] if "cpu cgroup" in health["missing_layers"] else [])
+
+
+def test_what_younger_kernels_have_is_told_of(server):
+    health = wait_for(lambda: (server.get("/health").json if server.get("/health").json["tier"] else None), "the layers")
+    found = {dict(labels)["feature"]: bool(value) for (name, *labels), value in samples(server).items() if name == "cove_kernel_feature"}
+    assert [name for name, is_there in found.items() if not is_there] == health["missing_kernel_features"]
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        try:
+            ours.setsockopt(socket.SOL_SOCKET, SO_PASSRIGHTS, 0)
+        except OSError:
+            assert not found["descriptors refused"]
+        else:
+            assert found["descriptors refused"]
+    told = [line["missing"] for line in server.log if "missing" in line]
+    assert told == ([", ".join(health["missing_kernel_features"])] if health["missing_kernel_features"] else [])
 
 
 @pytest.mark.parametrize("kind", ["plain", "subids"])

@@ -72,6 +72,7 @@ SUBJECTS = (
      "src/core/job* src/core/plane* src/core/wish.* src/core/executors.* src/core/report* src/core/journal.*"),
     ("server/serve server/rotation server/health", "src/coved/* src/core/server_config.* src/core/selfstat.* src/core/node.* src/base/log.*"),
     ("server/log", "src/base/log.* src/spawner/log_writer.* src/coved/greet.* src/coved/upkeep.* src/cli/serving.* src/cli/mcp_log.*"),
+    ("server/health", "src/core/kernel_feature.*"),
     ("server/keys", "src/core/api_key.* src/core/scope.* src/core/rate_limit.* src/api/auth* src/api/credential.* src/api/rest_key.*"),
     ("server/template_api", "src/core/template.* src/core/shelf.* src/api/rest_template.* src/image/*"),
     ("server/store_trouble server/serve server/power_cut server/keys server/template_api server/begin", "src/store/*"),
