@@ -155,26 +155,31 @@ struct map_query {
 #define MAP_OR_NEXT   0x10
 #define MAP_OF_FILE   0x20 /* memory that is shared has one, too */
 
-/* 1: there is memory that stays shared, 0: there is none, -1: cannot be asked. */
+/* 1: there is memory that stays shared, 0: there is none, -1: cannot be asked. A name takes longer
+ * than all the rest, and the maps of a file follow each other. */
 static int query_shared(int fd, enum copier by)
 {
-    char name[PATH_MAX + 16];
-    uint64_t last = 0; /* the inode of a map that was found to be good */
+    char name[PATH_MAX];
+    uint64_t good = 0; /* an inode, of the last file that was found to be */
     struct map_query q = {.size = sizeof(q), .flags = MAP_OF_FILE | MAP_OR_NEXT};
     if (by == BY_CLONE)
         q.flags |= MAP_IS_SHARED;
-    for (;;) {
+    for (;; q.address = q.to) {
+        q.name = q.name_size = 0;
+        if (ioctl(fd, MAP_QUERY, &q) < 0)
+            return errno == ENOENT ? 0 : -1;
+        bool is_shared = q.found & MAP_IS_SHARED;
+        if (!is_shared && q.inode == good)
+            continue;
+        q.address = q.from;
         q.name = (uintptr_t)name;
         q.name_size = sizeof(name);
         if (ioctl(fd, MAP_QUERY, &q) < 0)
-            return errno == ENOENT ? 0 : -1;
-        struct map m = {q.found & MAP_IS_SHARED, q.name_size ? name : ""};
-        if (m.is_shared || q.inode != last) {
-            if (stays_shared(&m, by))
-                return 1;
-            last = m.is_shared ? 0 : q.inode;
-        }
-        q.address = q.to;
+            return -1;
+        struct map m = {is_shared, q.name_size ? name : ""};
+        if (stays_shared(&m, by))
+            return 1;
+        good = is_shared ? 0 : q.inode;
     }
 }
 

@@ -46,18 +46,25 @@ static bool is_kin(const struct sandbox *sb, uint64_t brood)
 static bool freeze(const struct sandbox *sb)
 {
     struct error err;
-    if (cgroup_freeze(&sb->cgroup, sb->tree, true, &err) < 0)
-        return false;
-    while (!cgroup_is_frozen(&sb->cgroup, sb->tree))
-        usleep(FREEZE_US); /* the alarm ends this */
-    return true;
+    return cgroup_freeze(&sb->cgroup, sb->tree, true, &err) == 0;
 }
 
-static bool freeze_others(const struct sandbox *sb, const struct roster *all)
+static void wait_frozen(const struct sandbox *sb)
+{
+    while (!cgroup_is_frozen(&sb->cgroup, sb->tree))
+        usleep(FREEZE_US); /* the alarm ends this */
+}
+
+/* All at once: each of their processes needs a turn of a processor to come to a stand. */
+static bool freeze_kin(const struct sandbox *sb, const struct roster *all)
 {
     for (struct sandbox *k = roster_first(all); k; k = roster_after(all, k)) {
-        if (k != sb && is_kin(k, sb->brood) && !freeze(k))
+        if (is_kin(k, sb->brood) && !freeze(k))
             return false;
+    }
+    for (struct sandbox *k = roster_first(all); k; k = roster_after(all, k)) {
+        if (is_kin(k, sb->brood))
+            wait_frozen(k);
     }
     return true;
 }
@@ -238,16 +245,19 @@ static NORETURN void helper_main(const struct sandbox *sb, const struct roster *
     sigprocmask(SIG_SETMASK, &none, NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     alarm(DEADLINE_S);
-    if (!can_compare() || !freeze_others(sb, all))
+    if (!can_compare() || !freeze_kin(sb, all))
         _exit(EXIT_UNKNOWN);
     int64_t end_ns = clock_now_ns() + LOOK_NS;
     for (;;) {
-        int answer = freeze(sb) ? look_once(sb, all) : EXIT_UNKNOWN;
+        int answer = look_once(sb, all);
         if (answer == EXIT_APART || clock_now_ns() >= end_ns)
             _exit(answer);
         /* Frozen, who has just been killed would never let go of it. */
         (void)!cgroup_freeze(&sb->cgroup, sb->tree, false, &err);
         usleep(ROUND_US);
+        if (!freeze(sb))
+            _exit(EXIT_UNKNOWN);
+        wait_frozen(sb);
     }
 }
 

@@ -271,10 +271,11 @@ MACHINES = (
         Tests(ROOT, "forks are sealed, and apart", "fork_test.py", (
             "every_layer", "nobody_writes", "seen_or_reached", "shares_memory", "taken_over")),
         Tests(ROOT, "forks that fail, and ends", "fork_test.py", (
-            "refused_with_the_reason and threads", "does_not_fit", "after_a_reset", "closed_first", "death_of_one and parent",
+            "refused_with_the_reason and (threads or mmap)", "does_not_fit", "after_a_reset", "closed_first", "death_of_one and parent",
             "heir_that_is_killed", "whoever_dies")),
         Tests(ROOT, "broods", "brood_test.py", (
-            "an_heir_becomes", "seen_to_be_apart", "no_code_runs", "outlive", "before_it_made")),
+            "an_heir_becomes", "seen_to_be_apart", "no_code_runs", "outlive", "before_it_made", "first_thread",
+            "another_memory and mem", "written_by_the_other and (file or read)")),
     )),
     Machine("default", checks=(
         Doctor(ROOT, "T1", holding=(*CGROUPS, LANDLOCK, USERNS)),
