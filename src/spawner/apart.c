@@ -111,7 +111,7 @@ static int on_failure(void)
 
 static int open_of(pid_t tid, const char *name, int flags)
 {
-    char path[40];
+    char path[64];
     snprintf(path, sizeof(path), "/proc/%d/%s", tid, name);
     return open(path, flags | O_CLOEXEC);
 }
@@ -194,6 +194,18 @@ static int look_at_maps(pid_t tid)
     return answer;
 }
 
+/* In the queue of a unix socket there may be any descriptor, to be received later. */
+static bool holds_others(pid_t tid, const char *fd)
+{
+    char path[40], text[1024];
+    snprintf(path, sizeof(path), "fdinfo/%.16s", fd);
+    scoped_fd int file = open_of(tid, path, O_RDONLY);
+    ssize_t n = file < 0 ? -1 : read(file, text, sizeof(text) - 1);
+    text[MAX(n, 0)] = '\0';
+    const char *count = strstr(text, "scm_fds:");
+    return n < 0 || (count && strtoul(count + strlen("scm_fds:"), NULL, 10) > 0);
+}
+
 /* A file of /proc goes on showing the memory of which it was opened, "mem" to the last byte; and an
  * heir that code has taken over can open its own before it forks. */
 static int look_at_descriptors(pid_t tid)
@@ -213,7 +225,8 @@ static int look_at_descriptors(pid_t tid)
             continue;
         if (file < 0 || fstatfs(file, &fs) < 0 || fstat(file, &st) < 0)
             answer = EXIT_UNKNOWN;
-        else if (fs.f_type == PROC_SUPER_MAGIC && S_ISREG(st.st_mode))
+        else if ((fs.f_type == PROC_SUPER_MAGIC && S_ISREG(st.st_mode)) ||
+                 (S_ISSOCK(st.st_mode) && holds_others(tid, e->d_name)))
             answer = EXIT_SHARED;
     }
     if (answer == EXIT_APART && errno)

@@ -209,6 +209,27 @@ def test_a_fork_has_no_descriptor_that_shows_another_memory(host, name):
     host.end()
 
 
+def test_nor_one_in_the_queue_of_a_socket(host):
+    parent, heir = brood(host, host.zygote(), 2)
+    child = fork(parent, heir)
+    child.run("import socket; a, b = socket.socketpair(); a.send(b'text'); c, d = socket.socketpair()")
+    assert apart(host, child) is None, "text is none"
+    child.run("with open('/proc/self/mem', 'rb') as f: socket.send_fds(c, [b'x'], [f.fileno()])\nc.close()")
+    assert apart(host, child)[3] == "the fork has no memory of its own"
+    host.end()
+
+
+def test_nor_one_in_a_connection_that_nobody_has_accepted(host):
+    parent, heir = brood(host, host.zygote(), 2)
+    child = fork(parent, heir)
+    child.run("import socket; s = socket.socket(socket.AF_UNIX); s.bind('\\0s'); s.listen()\n"
+              "c = socket.socket(socket.AF_UNIX); c.connect('\\0s')")
+    assert apart(host, child) is None, "a connection is none"
+    child.run("with open('/proc/self/mem', 'rb') as f: socket.send_fds(c, [b'x'], [f.fileno()])\nc.close()")
+    assert apart(host, child)[3] == "the fork has no memory of its own"
+    host.end()
+
+
 def test_a_zygote_with_a_spare_makes_a_brood(host):
     """It sleeps until that is wanted or gone."""
     zygote = host.zygote()

@@ -265,7 +265,7 @@ THREADS = "cgroup.threads" if pathlib.Path("/sys/fs/cgroup/cgroup.controllers").
 LOOKS = [(name, turn, text) for name, text in [
     ("clone3", ""), ("prctl", ""), ("kcmp", ""), ("openat", "cgroup.freeze"), ("write", "cgroup.freeze"), ("close", "cgroup.freeze"),
     ("openat", "cgroup.events"), ("read", "cgroup.events"), ("openat", THREADS), ("read", THREADS), ("openat", "map_files"),
-    ("openat", "maps"), ("read", "maps"), ("fstatfs", ""), ("fcntl", ""), ("openat", "/fd"), ("getdents64", ""),
+    ("openat", "maps"), ("read", "maps"), ("fstatfs", ""), ("fcntl", ""), ("openat", "/fd"), ("getdents64", ""), ("openat", "fdinfo"),
     ("waitid", ""), ("close", "pidfd")] for turn in (0, 1, 2)]
 LOOKS_ONCE = {"clone3", "prctl", "waitid"}
 
