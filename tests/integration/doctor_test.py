@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`cove doctor`: what it says of this host, to people and to programs."""
 import json
+import pathlib
 import re
+import shutil
+import tempfile
 
 import pytest
 
@@ -104,3 +107,23 @@ def test_it_takes_no_arguments():
 def test_a_missing_spawner_is_told():
     done = covetest.Cove()("doctor", "--spawner", "/nonexistent/cove-spawner")
     assert done.returncode != 0 and "/nonexistent/cove-spawner" in done.stderr
+
+
+def test_where_there_are_no_overlays_sandboxes_are_made_and_it_is_told():
+    """By a spawner that asks for a file system which no kernel knows."""
+    with tempfile.TemporaryDirectory(prefix="cove-test-bare-") as name:
+        folder = pathlib.Path(name)
+        folder.chmod(0o755)
+        shutil.copytree(covetest.public_build().parent, folder / "build")
+        spawner = folder / "build/bin/cove-spawner"
+        program = spawner.read_bytes()
+        assert b"overlay\0" in program
+        spawner.write_bytes(program.replace(b"overlay\0", b"overlaz\0"))
+        cove = covetest.Cove(folder / "build/bin")
+        layers = {row["name"]: row for row in report_of(cove)["layers"]}
+        assert not layers["own overlay"]["holds"] and not layers["own overlay"]["required"]
+        assert all(row["holds"] for row in layers.values() if row["required"])
+        assert cove.good("-c", "print(6 * 7)") == "42\n"
+        request = json.dumps({"op": "execute", "code": "print(6 * 7)"}) + "\n"
+        done = cove("repl", "--json", "--forks", "1", input=request)  # forks are of copies of a zygote alone
+        assert done.returncode == 0 and json.loads(done.stdout.splitlines()[1])["stdout"] == "42\n", done.stdout + done.stderr
