@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -25,6 +26,7 @@
 
 #define MS         1000000ll
 #define RETRY_MS   200  /* a disk that was full is tried again */
+#define REST_MS    5    /* while lines gather: who writes one wakes nobody then */
 #define RESTART_MS 1000 /* one that was killed is followed */
 #define CLOSE_MS   1000
 #define LAST_S     2 /* to write what is left when the spawner was killed */
@@ -60,11 +62,16 @@ static int drop_power(void)
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -1 : prctl(PR_SET_DUMPABLE, 0);
 }
 
+static void rest(unsigned ms)
+{
+    const struct timespec time = {.tv_nsec = ms * MS};
+    nanosleep(&time, NULL);
+}
+
 /* Whatever stands in the way may pass: a disk has room again, a pipe that is read by its name has a
  * reader again. */
 static void write_all(int fd, const char *data, size_t len)
 {
-    const struct timespec pause = {.tv_nsec = RETRY_MS * MS};
     while (len > 0) {
         ssize_t n = write(fd, data, len);
         if (n > 0) {
@@ -74,7 +81,7 @@ static void write_all(int fd, const char *data, size_t len)
             struct pollfd p = {.fd = fd, .events = POLLOUT};
             poll(&p, 1, RETRY_MS);
         } else if (n == 0 || errno != EINTR) {
-            nanosleep(&pause, NULL);
+            rest(RETRY_MS);
         }
     }
 }
@@ -93,12 +100,15 @@ static _Noreturn void copy(int from, int to)
             write_all(to, data, len);
             _exit(0);
         }
+        bool is_all = (size_t)n < sizeof(data) - len;
         len += (size_t)n;
         const char *end = memrchr(data, '\n', len);
         size_t whole = end ? (size_t)(end - data) + 1 : len == sizeof(data) ? len : 0;
         write_all(to, data, whole);
         memmove(data, data + whole, len - whole);
         len -= whole;
+        if (is_all)
+            rest(REST_MS);
     }
 }
 
