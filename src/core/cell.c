@@ -262,6 +262,10 @@ static void on_done(struct cell *c, const struct frame_message *m)
 static void on_data(struct cell *c, const struct frame_message *m)
 {
     struct result_list *list = &c->e.results;
+    if (m->is_dropped) {
+        result_list_skip(list, m->flags & KERNEL_FIRST);
+        return;
+    }
     bool is_kept =
         result_list_add(list, m->flags & KERNEL_FIRST, m->flags & KERNEL_MAIN, m->body, m->len);
     bool is_whole = m->flags & KERNEL_LAST && !(m->flags & KERNEL_MAIN);
@@ -387,6 +391,7 @@ static struct cell *make(const struct cell_place *place, const struct cell_reque
     c->stdin_fd = -1;
     execution_init(&c->e, place->limits, request->timeout_ms, request->output_bytes);
     c->e.layers = place->sealed->layers;
+    c->e.results.room = loop_answers(place->loop);
     return c;
 }
 

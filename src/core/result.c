@@ -23,7 +23,8 @@ void result_list_release(struct result_list *list)
     for (size_t i = 0; i < list->count; i++)
         result_release(&list->items[i]);
     free(list->items);
-    *list = (struct result_list){0};
+    room_give(list->room, list->held);
+    *list = (struct result_list){.room = list->room};
 }
 
 void exception_release(struct exception *e)
@@ -58,15 +59,23 @@ static char *copy(const char *data, size_t len)
 /* The result that a form belongs to; NULL when that was one too many. */
 static struct result *find_place(struct result_list *list, bool is_new, bool is_main)
 {
-    if (is_new || list->count == 0) {
+    if (is_new || (list->count == 0 && !list->is_skipping)) {
         list->is_skipping = list->count == RESULTS_MAX;
         if (!list->is_skipping) {
             list->items = xrealloc(list->items, (list->count + 1) * sizeof(*list->items));
             list->items[list->count++] = (struct result){.is_main = is_main};
         }
     }
+    if (list->is_skipping)
+        return NULL;
     struct result *r = &list->items[list->count - 1];
-    return list->is_skipping || r->count == RESULT_FORMS_MAX ? NULL : r;
+    return r->count == RESULT_FORMS_MAX ? NULL : r;
+}
+
+void result_list_skip(struct result_list *list, bool is_new)
+{
+    list->is_cut = true;
+    list->is_skipping |= is_new; /* what follows belongs to it */
 }
 
 bool result_list_add(struct result_list *list, bool is_new, bool is_main, const char *body,
@@ -75,10 +84,16 @@ bool result_list_add(struct result_list *list, bool is_new, bool is_main, const 
     const char *nul = len > 0 ? memchr(body, '\0', len) : NULL;
     bool is_form = nul && is_mime(body, (size_t)(nul - body));
     struct result *r = is_form ? find_place(list, is_new, is_main) : NULL;
+    if (r && !room_take(list->room, list->held, len)) {
+        list->is_skipping |= r->count == 0; /* it has just begun */
+        list->count -= r->count == 0;
+        r = NULL;
+    }
     if (!r) {
         list->is_cut = true;
         return false;
     }
+    list->held += len;
     r->forms = xrealloc(r->forms, (r->count + 1) * sizeof(*r->forms));
     const char *data = nul + 1;
     size_t data_len = len - (size_t)(data - body);

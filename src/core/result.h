@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/room.h"
+
 #define RESULTS_MAX      1000
 #define RESULT_FORMS_MAX 16
 
@@ -26,8 +28,10 @@ struct result {
 struct result_list {
     struct result *items;
     size_t count;
-    bool is_cut;      /* there were more, or something that was none */
-    bool is_skipping; /* the last that began was one too many */
+    bool is_cut;       /* there were more, or something that was none */
+    bool is_skipping;  /* the last that began was one too many */
+    size_t held;       /* bytes of all forms */
+    struct room *room; /* for them; NULL: without an end */
 };
 
 struct exception {
@@ -36,13 +40,17 @@ struct exception {
     char *traceback;
 };
 
-void result_list_release(struct result_list *list); /* a zeroed one is fine */
+/* A zeroed one is fine. Its room stays. */
+void result_list_release(struct result_list *list);
 void exception_release(struct exception *e);
 
-/* Takes the body of a DATA: mime NUL bytes. False when nothing was kept of it: it is none, or there
- * are too many. */
+/* Takes the body of a DATA: mime NUL bytes. False when nothing was kept of it: it is none, there
+ * are too many, or there is no room. */
 bool result_list_add(struct result_list *list, bool is_new, bool is_main, const char *body,
                      size_t len);
+
+/* There was one that is lost. */
+void result_list_skip(struct result_list *list, bool is_new);
 
 size_t result_list_bytes(const struct result_list *list);
 

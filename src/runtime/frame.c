@@ -14,8 +14,16 @@ void frame_inbox_init(struct frame_inbox *inbox)
     strbuf_init(&inbox->body, FRAME_MESSAGE_MAX);
 }
 
+static void empty(struct frame_inbox *inbox)
+{
+    room_give(inbox->room, inbox->body.len);
+    strbuf_clear(&inbox->body);
+    inbox->is_dropping = false;
+}
+
 void frame_inbox_release(struct frame_inbox *inbox)
 {
+    empty(inbox);
     strbuf_release(&inbox->body);
 }
 
@@ -80,7 +88,7 @@ static bool is_too_much(struct frame_inbox *inbox, const struct kernel_frame *f)
 static void begin_again(struct frame_inbox *inbox, const struct kernel_frame *f)
 {
     inbox->is_open = false;
-    strbuf_clear(&inbox->body);
+    empty(inbox);
     if (!inbox->awaits_sync)
         return;
     inbox->generation = MAX(inbox->generation, f->generation);
@@ -91,10 +99,16 @@ static void begin_again(struct frame_inbox *inbox, const struct kernel_frame *f)
 static void join(struct frame_inbox *inbox, const struct kernel_frame *f, const char *body)
 {
     if (!inbox->is_open) {
-        strbuf_clear(&inbox->body);
+        empty(inbox);
         inbox->open = *f;
     }
-    strbuf_add(&inbox->body, body, f->length);
+    if (!inbox->is_dropping && !room_take(inbox->room, inbox->body.len, f->length)) {
+        empty(inbox);
+        strbuf_release(&inbox->body);
+        inbox->is_dropping = true;
+    }
+    if (!inbox->is_dropping)
+        strbuf_add(&inbox->body, body, f->length);
     inbox->is_open = f->flags & KERNEL_MORE;
 }
 
@@ -134,12 +148,15 @@ enum frame_answer frame_inbox_add(struct frame_inbox *inbox, const void *at, siz
         .generation = f.generation,
         .body = is_joined ? strbuf_str(&inbox->body) : body,
         .len = is_joined ? inbox->body.len : f.length,
+        .is_dropped = is_joined && inbox->is_dropping,
     };
     return FRAME_WHOLE;
 }
 
 void frame_inbox_forget(struct frame_inbox *inbox)
 {
-    if (!inbox->is_open)
-        strbuf_release(&inbox->body);
+    if (inbox->is_open)
+        return;
+    empty(inbox);
+    strbuf_release(&inbox->body);
 }

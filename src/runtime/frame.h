@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/room.h"
 #include "base/strbuf.h"
 #include "wire/kernel.h"
 
@@ -21,6 +22,8 @@ struct frame_inbox {
     bool is_open;
     uint32_t generation; /* the last that was asked for */
     uint64_t total;      /* of what came since then, of whichever generation */
+    struct room *room;   /* for bodies that have not ended yet; NULL: without an end */
+    bool is_dropping;    /* the one that has begun found none */
     bool awaits_sync;    /* of an earlier host's requests nothing is known until the SYNCED */
 };
 
@@ -31,6 +34,7 @@ struct frame_message {
     uint32_t generation;
     const char *body;
     size_t len;
+    bool is_dropped; /* there was no room for it: it came whole, and nothing of it is left */
 };
 
 void frame_inbox_init(struct frame_inbox *inbox);

@@ -117,6 +117,7 @@ int kernel_open(struct kernel **out, struct loop *loop, int fd, kernel_message_f
     *k = (struct kernel){.fd = fd, .loop = loop, .fn = fn, .ctx = ctx};
     outbox_init(&k->outbox, loop, fd, QUEUE_MAX);
     frame_inbox_init(&k->inbox);
+    k->inbox.room = loop_answers(loop);
     if (loop_watch_new(&k->watch, loop, fd, LOOP_READ, on_readable, k, err) < 0) {
         kernel_free(k);
         return -1;

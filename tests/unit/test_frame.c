@@ -457,6 +457,48 @@ static void test_alternating(void **state)
     frame_inbox_release(&inbox);
 }
 
+/* What finds no room is dropped whole, and what comes behind it does not suffer. */
+static void test_no_room(void **state)
+{
+    (void)state;
+    static const char piece[KERNEL_BODY_MAX];
+    struct room room = {.max = 8 * MIB};
+    struct frame_inbox inbox, other;
+    struct frame_message m;
+    const char *why;
+    frame_inbox_init(&inbox);
+    frame_inbox_init(&other);
+    inbox.room = other.room = &room;
+    frame_inbox_expect(&inbox, ASKED);
+    frame_inbox_expect(&other, ASKED);
+    for (size_t held = 0; held < 4 * MIB; held += sizeof(piece))
+        assert_int_equal(
+            add(&inbox, KERNEL_DATA, KERNEL_MORE, ASKED, piece, sizeof(piece), &m, &why),
+            FRAME_PART);
+    assert_int_equal(room.used, 0); /* more than a quarter */
+    assert_int_equal(inbox.body.cap, 0);
+    assert_int_equal(add(&other, KERNEL_DATA, KERNEL_MORE, ASKED, piece, sizeof(piece), &m, &why),
+                     FRAME_PART);
+    assert_int_equal(add(&other, KERNEL_DATA, 0, ASKED, piece, sizeof(piece), &m, &why),
+                     FRAME_WHOLE);
+    assert_false(m.is_dropped);
+    assert_int_equal(m.len, 2 * sizeof(piece));
+    assert_true(room.used > 0);
+
+    assert_int_equal(add(&inbox, KERNEL_DATA, 0, ASKED, piece, sizeof(piece), &m, &why),
+                     FRAME_WHOLE);
+    assert_true(m.is_dropped);
+    assert_int_equal(m.len, 0);
+    frame_inbox_forget(&inbox);
+    assert_int_equal(add(&inbox, KERNEL_DATA, KERNEL_MORE, ASKED, "a", 1, &m, &why), FRAME_PART);
+    assert_int_equal(add(&inbox, KERNEL_DATA, 0, ASKED, "b", 1, &m, &why), FRAME_WHOLE);
+    assert_false(m.is_dropped);
+    assert_int_equal(m.len, 2);
+    frame_inbox_release(&inbox);
+    frame_inbox_release(&other);
+    assert_int_equal(room.used, 0);
+}
+
 int main(void)
 {
     struct check check = {.count = 0};
@@ -470,6 +512,7 @@ int main(void)
     check_rows(&check, between_cases, test_between);
     check_one(&check, "a message has a largest size", test_message_cap);
     check_one(&check, "all messages of a request have one together", test_request_cap);
+    check_one(&check, "what finds no room is dropped whole, and alone", test_no_room);
     check_one(&check, "a host that took over begins at the SYNCED", test_sync);
     check_one(&check, "empty frames are counted, too", test_empty_flood);
     check_one(&check, "two generations in turn share what one may have", test_alternating);

@@ -138,6 +138,44 @@ static void test_exception(void **state)
     exception_release(&e);
 }
 
+static void test_no_room(void **state)
+{
+    (void)state;
+    static const char body[MIB] = "a/b";
+    struct room room = {.max = 8 * MIB};
+    struct result_list list = {.room = &room}, other = {.room = &room};
+    assert_true(result_list_add(&list, true, false, body, sizeof(body)));
+    assert_true(result_list_add(&list, true, false, body, sizeof(body)));
+    assert_false(result_list_add(&list, true, false, body, sizeof(body)));
+    assert_false(result_list_add(&list, false, false, BODY("a/b\0of the one that found none")));
+    assert_true(list.is_cut);
+    assert_int_equal(list.count, 2);
+    assert_int_equal(list.items[1].count, 1);
+    assert_false(result_list_add(&list, true, false, body, sizeof(body)));
+    assert_true(result_list_add(&list, true, false, BODY("a/b\0small")));
+    assert_int_equal(list.count, 3);
+
+    assert_true(result_list_add(&other, true, false, body, sizeof(body)));
+    result_list_release(&list);
+    assert_ptr_equal(list.room, &room);
+    result_list_release(&other);
+    assert_int_equal(room.used, 0);
+}
+
+static void test_skip(void **state)
+{
+    (void)state;
+    struct result_list list = {0};
+    result_list_skip(&list, true);
+    assert_false(result_list_add(&list, false, false, BODY("a/b\0of the one that was lost")));
+    assert_true(result_list_add(&list, true, false, BODY("a/b\0next")));
+    result_list_skip(&list, false); /* a form of it */
+    assert_true(result_list_add(&list, false, false, BODY("a/c\0another")));
+    assert_int_equal(list.count, 1);
+    assert_true(list.is_cut);
+    result_list_release(&list);
+}
+
 int main(void)
 {
     struct check check = {.count = 0};
@@ -147,6 +185,8 @@ int main(void)
     check_one(&check, "a MIME type has a largest length", test_long_mime);
     check_one(&check, "more results than allowed are cut", test_many_results);
     check_one(&check, "more forms than allowed are cut, of that result only", test_many_forms);
+    check_one(&check, "what finds no room is left out, with what belongs to it", test_no_room);
+    check_one(&check, "so is one that was lost before", test_skip);
     check_one(&check, "an exception is released once", test_exception);
     return check_run(&check, "result");
 }

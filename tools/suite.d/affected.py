@@ -58,6 +58,7 @@ SUBJECTS = (
     ("integration/strays server/wall",
      "src/base/fd.* src/event/closer.* src/runtime/sandbox_socket.* src/box/seccomp_rules.* src/spawner/discard.* src/spawner/watchdog.* "
      "src/spawner/starter.*"),
+    ("server/held", "src/base/room.* src/runtime/frame.* src/core/result.*"),
     ("server/pairs", "src/box/veil.* src/box/rootfs.* src/box/seal_warm.* src/spawner/host.* tests/hostile/programs/pair.py"),
     ("integration/layer", "src/box/veil.* src/spawner/layer_* src/box/layer_copy.* src/image/layer_cache.*"),
     ("server/serve", "src/confine/* src/coved/*"),

@@ -51,7 +51,7 @@ OF_OTHERS = files("server", "bundle", "egress_programs", "examples", "mcp_client
 # The kernel does here what is tried, and there is next to nothing of ours that a sanitizer could watch.
 SEAL = files("integration", "inside", "uninitialised", "zygote_apart", "zygote_end", "zygote_group", "zygote_seal")
 # They measure, or count on as many rounds as a minute has.
-MEASURED = files("server", "crashloop", "crowd", "mcp_load", "out_of_memory")
+MEASURED = files("server", "crashloop", "crowd", "held", "mcp_load", "out_of_memory")
 
 # What attacks from inside of a session, and by what it leaves in its files: as root under sanitizers, rootless on the build of users.
 INSIDE = files("hostile", "files", "session")
