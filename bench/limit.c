@@ -37,7 +37,8 @@ int main(int argc, char **argv)
     int status;
     if (argc < 2)
         return 2;
-    cgroup_tree_open(&all, "cove-bench", geteuid() != 0);
+    const struct cgroup_wish wish = {.parent = "cove-bench", .is_rootless = geteuid() != 0};
+    cgroup_tree_open(&all, &wish);
     cgroup_tree_trim(&tree, &all);
     if (cgroup_create(&group, &tree, (unsigned)getpid(), &limits, &err) < 0 ||
         cgroup_open_entry(&entry, &group, &tree, &err) < 0) {

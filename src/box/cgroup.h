@@ -15,6 +15,8 @@
 
 #define CGROUP_HIERARCHIES_MAX 5
 #define CGROUP_NAME_BYTES      64
+#define CGROUP_PATH_BYTES      512    /* a longer one is not ours to use */
+#define CGROUP_PARENT          "cove" /* of all sandboxes' groups, where no other name is wished */
 
 enum cgroup_controller {
     CGROUP_MEMORY,
@@ -28,6 +30,8 @@ enum cgroup_controller {
 
 struct cgroup_tree {
     int version; /* 0 none, 1, 2, 3 = hybrid */
+    enum spawn_place place;
+    char path[CGROUP_PATH_BYTES]; /* of the parent that limits memory, or else of any */
     size_t count;
     int parent_fd[CGROUP_HIERARCHIES_MAX]; /* the directory in which groups are made; owned */
     int where[CGROUP_CONTROLLER_COUNT];    /* index into parent_fd, or -1 */
@@ -68,9 +72,15 @@ struct cgroup {
     struct cgroup_entry entry; /* when has_entry: the way in of those who came before */
 };
 
-/* Finds the hierarchies and makes the parent group `parent_name` in each. Never fails for lack of
- * cgroups: what is not there has where[] = -1. `is_rootless`: only a delegated subtree will do. */
-void cgroup_tree_open(struct cgroup_tree *tree, const char *parent_name, bool is_rootless);
+struct cgroup_wish {
+    const char *parent; /* at the top of the tree; NULL: CGROUP_PARENT in our own group */
+    bool is_rootless;   /* only a delegated subtree will do */
+    pid_t client;       /* may be moved out of the way, as we may; 0: nobody */
+};
+
+/* Finds the hierarchies and makes the parent group in each, see cgroup_place.c. Never fails for
+ * lack of cgroups: what is not there has where[] = -1. */
+void cgroup_tree_open(struct cgroup_tree *tree, const struct cgroup_wish *wish);
 void cgroup_tree_close(struct cgroup_tree *tree);
 bool cgroup_tree_has(const struct cgroup_tree *tree, enum cgroup_controller controller);
 /* Whether nothing that a sandbox makes escapes its memory group. Version 1 counts buffers of

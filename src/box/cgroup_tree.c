@@ -24,12 +24,6 @@ static const char *const v1_names[CGROUP_CONTROLLER_COUNT] = {
     [CGROUP_CPUACCT] = "cpuacct", [CGROUP_FREEZER] = "freezer",
 };
 
-static const char *const v2_names[CGROUP_CONTROLLER_COUNT] = {
-    [CGROUP_MEMORY] = "memory",
-    [CGROUP_PIDS] = "pids",
-    [CGROUP_CPU] = "cpu",
-};
-
 bool cgroup_write_file(int dir_fd, const char *name, const char *text)
 {
     scoped_fd int fd = openat(dir_fd, name, O_WRONLY | O_CLOEXEC);
@@ -47,33 +41,32 @@ bool cgroup_read_file(int dir_fd, const char *name, char *text, size_t size)
     return true;
 }
 
-static bool has_word(const char *list, const char *word, const char *separators)
-{
-    size_t len = strlen(word);
-    for (const char *p = list; *p;) {
-        size_t n = strcspn(p, separators);
-        if (n == len && strncmp(p, word, len) == 0)
-            return true;
-        p += n;
-        p += strspn(p, separators);
-    }
-    return false;
-}
-
 /* --- finding the hierarchies ----------------------------------------------------------------- */
 
-/* Makes `name` below `mount_fd` and keeps its directory as one hierarchy of the tree. */
-static int add_hierarchy(struct cgroup_tree *tree, int mount_fd, const char *name)
+/* Makes the parent in `dir_fd` and keeps its directory as one hierarchy of the tree. */
+static int add_hierarchy(struct cgroup_tree *tree, const struct cgroup_wish *wish, int dir_fd)
 {
-    if (tree->count == CGROUP_HIERARCHIES_MAX)
+    const char *name = wish->parent ? wish->parent : CGROUP_PARENT;
+    if (dir_fd < 0 || tree->count == CGROUP_HIERARCHIES_MAX)
         return -1;
-    if (mkdirat(mount_fd, name, 0755) < 0 && errno != EEXIST)
+    if (mkdirat(dir_fd, name, 0755) < 0 && errno != EEXIST)
         return -1;
-    int fd = openat(mount_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return -1;
     tree->parent_fd[tree->count] = fd;
     return (int)tree->count++;
+}
+
+/* The one that limits memory is the one that is told. */
+static void tell_place(struct cgroup_tree *tree, const struct cgroup_wish *wish,
+                       const struct cgroup_place *place, int index)
+{
+    if (tree->where[CGROUP_MEMORY] != index && tree->path[0])
+        return;
+    tree->place = place->kind;
+    snprintf(tree->path, sizeof(tree->path), "%s%.*s/%s", place->path[0] ? "/" : "",
+             CGROUP_PATH_BYTES / 2, place->path, wish->parent ? wish->parent : CGROUP_PARENT);
 }
 
 /* What the version 2 tree does as well; else every sandbox would pay for two more groups. */
@@ -82,141 +75,84 @@ static bool is_spare(int controller)
     return controller == CGROUP_CPUACCT || controller == CGROUP_FREEZER;
 }
 
-static void add_v1(struct cgroup_tree *tree, const char *mount, const char *options,
-                   const char *parent_name, bool wants_spares)
+/* One mount of a hierarchy: where, which part of it, and the options of the hierarchy. */
+struct mounted {
+    const char *mount, *root, *options;
+};
+
+static void add_v1(struct cgroup_tree *tree, const struct mounted *m,
+                   const struct cgroup_wish *wish, bool wants_spares)
 {
+    struct cgroup_place place = {0};
     int index = -1;
     for (int c = 0; c < CGROUP_CONTROLLER_COUNT; c++) {
-        if (!v1_names[c] || tree->where[c] >= 0 || !has_word(options, v1_names[c], ","))
+        if (!v1_names[c] || tree->where[c] >= 0 || !cgroup_has_word(m->options, v1_names[c], ","))
             continue;
         if (is_spare(c) != wants_spares && index < 0)
             continue;
         if (index < 0) {
-            scoped_fd int fd = open(mount, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-            index = fd < 0 ? -1 : add_hierarchy(tree, fd, parent_name);
+            scoped_fd int fd = cgroup_place_v1(wish, m->mount, m->root, v1_names[c], &place);
+            index = add_hierarchy(tree, wish, fd);
         }
         if (index < 0)
             return;
         tree->where[c] = index;
         tree->version |= 1;
     }
+    if (index >= 0)
+        tell_place(tree, wish, &place, index);
 }
 
-/* Version 2 hands controllers down only from groups that hold no process themselves (but for the
- * root). Where we are alone in ours, as in a delegated scope, we step aside into a leaf. */
-void cgroup_enable_controllers(int dir_fd)
+/* One that is mounted twice is one. */
+static void add_v2(struct cgroup_tree *tree, const struct mounted *m,
+                   const struct cgroup_wish *wish)
 {
-    char here[256];
-    if (!cgroup_read_file(dir_fd, "cgroup.controllers", here, sizeof(here)))
+    struct cgroup_place place;
+    if (tree->where[CGROUP_UNIFIED] >= 0)
         return;
-    for (int c = 0; c < CGROUP_CONTROLLER_COUNT; c++) {
-        char word[32];
-        if (!v2_names[c] || !has_word(here, v2_names[c], " \n"))
-            continue;
-        snprintf(word, sizeof(word), "+%s", v2_names[c]);
-        cgroup_write_file(dir_fd, "cgroup.subtree_control", word);
-    }
-}
-
-static void step_aside(int dir_fd)
-{
-    char pid[32];
-    if (mkdirat(dir_fd, "cove-self", 0755) < 0 && errno != EEXIST)
-        return;
-    snprintf(pid, sizeof(pid), "%d", getppid());
-    cgroup_write_file(dir_fd, "cove-self/cgroup.procs", pid);
-    cgroup_write_file(dir_fd, "cove-self/cgroup.procs", "0");
-}
-
-/* Our own place in the version 2 tree, relative to its mount; false when that is the root. */
-static bool own_v2_path(char *out, size_t size)
-{
-    char text[4096];
-    out[0] = '\0';
-    if (!cgroup_read_file(AT_FDCWD, "/proc/self/cgroup", text, sizeof(text)))
-        return false;
-    for (char *save = NULL, *line = strtok_r(text, "\n", &save); line;
-         line = strtok_r(NULL, "\n", &save)) {
-        if (strncmp(line, "0::/", 4) == 0)
-            snprintf(out, size, "%s", line + 4);
-    }
-    /* A leaf of our own making: its parent is the place that was delegated. */
-    char *leaf = strrchr(out, '/');
-    if (leaf && strcmp(leaf, "/cove-self") == 0)
-        *leaf = '\0';
-    return out[0];
-}
-
-static bool has_controllers(int dir_fd)
-{
-    char list[256];
-    return cgroup_read_file(dir_fd, "cgroup.controllers", list, sizeof(list)) &&
-           has_word(list, "memory", " \n") && has_word(list, "pids", " \n");
-}
-
-static void add_v2(struct cgroup_tree *tree, const char *mount, const char *parent_name,
-                   bool is_rootless)
-{
-    char own[1024], list[256];
-    scoped_fd int base = open(mount, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (base < 0)
-        return;
-    int index = -1;
-    if (!is_rootless) {
-        cgroup_enable_controllers(base);
-        index = add_hierarchy(tree, base, parent_name);
-    }
-    bool is_bare = index < 0 || !has_controllers(tree->parent_fd[index]);
-    if (is_bare && has_controllers(base) && own_v2_path(own, sizeof(own))) {
-        scoped_fd int dir = openat(base, own, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (dir >= 0 && faccessat(dir, "cgroup.procs", W_OK, AT_EACCESS) == 0) {
-            step_aside(dir);
-            cgroup_enable_controllers(dir);
-            if (index >= 0)
-                close(tree->parent_fd[--tree->count]);
-            index = add_hierarchy(tree, dir, parent_name);
-        }
-    }
+    scoped_fd int dir = cgroup_place_v2(wish, m->mount, m->root, &place);
+    int index = add_hierarchy(tree, wish, dir);
     if (index < 0)
         return;
-
     tree->where[CGROUP_UNIFIED] = index;
     tree->version |= 2;
     cgroup_enable_controllers(tree->parent_fd[index]);
-    if (!cgroup_read_file(tree->parent_fd[index], "cgroup.subtree_control", list, sizeof(list)))
-        return;
+    unsigned handed = cgroup_controllers(tree->parent_fd[index], "cgroup.subtree_control");
     for (int c = 0; c < CGROUP_CONTROLLER_COUNT; c++) {
-        if (v2_names[c] && tree->where[c] < 0 && has_word(list, v2_names[c], " \n"))
+        if (handed & 1u << c && tree->where[c] < 0)
             tree->where[c] = index;
     }
+    tell_place(tree, wish, &place, index);
 }
 
-/* One line of mountinfo: "... mount-point options - type source super-options". */
-static void add_mount(struct cgroup_tree *tree, char *line, const char *parent_name,
-                      bool is_rootless, bool wants_spares)
+/* One line of mountinfo: "... root mount-point options - type source super-options". */
+static void add_mount(struct cgroup_tree *tree, char *line, const struct cgroup_wish *wish,
+                      bool wants_spares)
 {
     char *tail = strstr(line, " - cgroup");
     if (!tail)
         return;
     *tail = '\0';
     tail += strlen(" - ");
-    char *save = NULL, *mount = NULL;
+    char *save = NULL, *root = NULL, *mount = NULL;
     char *word = strtok_r(line, " ", &save);
-    for (int field = 1; word && field <= 5; field++, word = strtok_r(NULL, " ", &save))
+    for (int field = 1; word && field <= 5; field++, word = strtok_r(NULL, " ", &save)) {
+        root = mount;
         mount = word;
+    }
     const char *type = strtok_r(tail, " \n", &save);
     strtok_r(NULL, " \n", &save); /* the source says nothing */
     const char *options = strtok_r(NULL, " \n", &save);
-    if (!mount || !type || !options)
+    if (!root || !type || !options)
         return;
-    if (strcmp(type, "cgroup2") != 0 && !is_rootless)
-        add_v1(tree, mount, options, parent_name, wants_spares);
+    const struct mounted mounted = {.mount = mount, .root = root, .options = options};
+    if (strcmp(type, "cgroup2") != 0 && !wish->is_rootless)
+        add_v1(tree, &mounted, wish, wants_spares);
     else if (strcmp(type, "cgroup2") == 0 && !wants_spares)
-        add_v2(tree, mount, parent_name, is_rootless);
+        add_v2(tree, &mounted, wish);
 }
 
-static void add_mounts(struct cgroup_tree *tree, const char *parent_name, bool is_rootless,
-                       bool wants_spares)
+static void add_mounts(struct cgroup_tree *tree, const struct cgroup_wish *wish, bool wants_spares)
 {
     struct error err;
     scoped_free char *text = NULL;
@@ -224,17 +160,17 @@ static void add_mounts(struct cgroup_tree *tree, const char *parent_name, bool i
         return;
     for (char *save = NULL, *line = strtok_r(text, "\n", &save); line;
          line = strtok_r(NULL, "\n", &save))
-        add_mount(tree, line, parent_name, is_rootless, wants_spares);
+        add_mount(tree, line, wish, wants_spares);
 }
 
-void cgroup_tree_open(struct cgroup_tree *tree, const char *parent_name, bool is_rootless)
+void cgroup_tree_open(struct cgroup_tree *tree, const struct cgroup_wish *wish)
 {
     *tree = (struct cgroup_tree){0};
     for (int c = 0; c < CGROUP_CONTROLLER_COUNT; c++)
         tree->where[c] = -1;
-    add_mounts(tree, parent_name, is_rootless, false);
+    add_mounts(tree, wish, false);
     if (tree->where[CGROUP_UNIFIED] < 0)
-        add_mounts(tree, parent_name, is_rootless, true);
+        add_mounts(tree, wish, true);
 }
 
 void cgroup_tree_close(struct cgroup_tree *tree)
@@ -252,7 +188,8 @@ static bool has_limits(const struct cgroup_tree *tree, int index)
 
 void cgroup_tree_trim(struct cgroup_tree *out, const struct cgroup_tree *tree)
 {
-    *out = (struct cgroup_tree){.version = tree->version, .burst_milli = tree->burst_milli};
+    *out = (struct cgroup_tree){
+        .version = tree->version, .place = tree->place, .burst_milli = tree->burst_milli};
     for (int c = 0; c < CGROUP_CONTROLLER_COUNT; c++)
         out->where[c] = -1;
     for (size_t i = 0; i < tree->count; i++) {

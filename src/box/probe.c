@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -347,4 +348,7 @@ void probe_layers(struct spawn_probe_reply *out, const struct cgroup_tree *cgrou
         usleep(1000); /* the kernel lets go of reaped processes a little later */
     out->landlock_abi = (uint8_t)landlock_abi();
     out->cgroup_version = (uint8_t)cgroups->version;
+    out->cgroup_place = (uint8_t)cgroups->place;
+    snprintf(out->cgroup_path, sizeof(out->cgroup_path), "%.*s", SPAWN_PATH_BYTES - 1,
+             cgroups->path);
 }

@@ -106,6 +106,24 @@ static void print_layer(const struct doctor *d, enum layer layer, const struct s
     printf("    %s%s%s\n", dim, advice[layer].remedy, off);
 }
 
+static const struct {
+    const char *word; /* for programs */
+    const char *text; /* NULL: nothing to say */
+} places[] = {
+    [SPAWN_PLACE_NONE] = {"none", NULL},
+    [SPAWN_PLACE_OWN] = {"own", "in the group that cove was started in, whose limits hold for all"},
+    [SPAWN_PLACE_ABOVE] = {"above",
+                           "outside of the group that cove was started in, since others stand in "
+                           "it: its limits do not hold. systemd-run --scope -p Delegate=yes cove "
+                           "... gives it one of its own"},
+    [SPAWN_PLACE_NAMED] = {"named", "as --cgroup-parent says"},
+};
+
+static unsigned place_of(const struct spawn_probe_reply *p)
+{
+    return p->cgroup_place < ARRAY_LEN(places) ? p->cgroup_place : SPAWN_PLACE_NONE;
+}
+
 static void print_report(const struct doctor *d, const struct spawn_probe_reply *p, enum tier tier)
 {
     static const char *const cgroups[] = {"none", "version 1", "version 2",
@@ -118,6 +136,9 @@ static void print_report(const struct doctor *d, const struct spawn_probe_reply 
            p->landlock_abi);
     for (int layer = 0; layer < LAYER_COUNT; layer++)
         print_layer(d, (enum layer)layer, p);
+    if (places[place_of(p)].text)
+        printf("%sGroups%s of sandboxes are below %.*s: %s\n", bold, off, SPAWN_PATH_BYTES - 1,
+               p->cgroup_path, places[place_of(p)].text);
     switch (tier) {
     case TIER_T1:
         printf("%sTier T1%s: root spawner, every layer holds\n", bold, off);
@@ -152,12 +173,15 @@ static int print_json(const struct doctor *d, const struct spawn_probe_reply *p,
                       struct error *err)
 {
     json_t *layers = json_array();
+    char path[SPAWN_PATH_BYTES];
+    snprintf(path, sizeof(path), "%.*s", SPAWN_PATH_BYTES - 1, p->cgroup_path);
     for (int layer = 0; layer < LAYER_COUNT; layer++)
         json_array_append_new(layers, layer_json(d, (enum layer)layer, p));
     scoped_json json_t *report =
-        json_pack("{s:o, s:b, s:i, s:i, s:o}", "tier", json_text_or_null(tier_name(tier)),
-                  "rootless", d->is_rootless, "cgroup_version", p->cgroup_version, "landlock_abi",
-                  p->landlock_abi, "layers", layers);
+        json_pack("{s:o, s:b, s:i, s:s, s:o, s:i, s:o}", "tier", json_text_or_null(tier_name(tier)),
+                  "rootless", d->is_rootless, "cgroup_version", p->cgroup_version, "cgroup_place",
+                  places[place_of(p)].word, "cgroup_path", json_text_or_null(path[0] ? path : NULL),
+                  "landlock_abi", p->landlock_abi, "layers", layers);
     return json_write(STDOUT_FILENO, report, JSON_STYLE_PRETTY, err);
 }
 

@@ -232,7 +232,8 @@ static void make_arguments(const struct serving *s, struct words *w)
     }
     if (s->run_dir)
         words_add(w, xasprintf("--run-dir=%s", s->run_dir));
-    words_add(w, xasprintf("--cgroup-parent=%s", c->cgroup_parent));
+    if (c->cgroup_parent)
+        words_add(w, xasprintf("--cgroup-parent=%s", c->cgroup_parent));
     if (s->is_private)
         words_add(w, xstrdup("--lifeline"));
     image_store_dirs(c->data_dir, dirs);

@@ -759,12 +759,13 @@ const struct option_row config_options[] = {
      .type = OPTION_STRING,
      .flags = OPTION_CONFIG,
      .offset = AT(cgroup_parent),
-     .preset = "cove",
      .min = 1,
      .max = 255,
      .arg = "NAME",
      .group = CONFIG_GROUP_GLOBAL,
-     .help = "Control group below which sandboxes get theirs"},
+     .help =
+         "Control group at the top of the tree below which sandboxes get theirs (cove, in the one that "
+         "this program was started in)"},
     {.name = "allow-degraded",
      .type = OPTION_BOOL,
      .flags = OPTION_CONFIG,

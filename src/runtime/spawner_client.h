@@ -13,7 +13,7 @@ struct spawner_client;
 struct spawner_settings {
     const char *program;       /* path of cove-spawner */
     const char *run_dir;       /* NULL: its own default */
-    const char *cgroup_parent; /* NULL: its own default */
+    const char *cgroup_parent; /* NULL: below our own group */
     uint64_t cpu_burst_milli;  /* 0: none */
     const char *const *stores; /* NULL-terminated: directories with images */
     const char *layers;        /* directory of package layers; NULL: none */

@@ -137,7 +137,10 @@ int host_open(struct host *host, const struct host_options *options, struct erro
     if (veil_prepare(err) < 0) /* covers /tmp, where any of the paths before may lie */
         return -1;
     host->has_overlays = veil_is_known();
-    cgroup_tree_open(&host->cgroups, options->cgroup_parent, host->power.is_rootless);
+    const struct cgroup_wish wish = {.parent = options->cgroup_parent,
+                                     .is_rootless = host->power.is_rootless,
+                                     .client = options->client};
+    cgroup_tree_open(&host->cgroups, &wish);
     host->cgroups.burst_milli = options->cpu_burst_milli;
     cgroup_tree_trim(&host->trimmed, &host->cgroups);
     if (cgroup_tree_number(&host->cgroups, &number, err) < 0 ||

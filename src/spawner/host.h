@@ -26,7 +26,8 @@ enum host_zygote_file { HOST_ZYGOTE_MODULE, HOST_ZYGOTE_PROGRAM, HOST_ZYGOTE_FIL
 /* From the command line of whoever started us; a client cannot change it. */
 struct host_options {
     char *run_dir;
-    char *cgroup_parent;
+    char *cgroup_parent;       /* NULL: below the group that we were started in */
+    pid_t client;              /* who has started us and is served; 0: we start it ourselves */
     struct option_list stores; /* directories with images; earlier ones win */
     char *layers;              /* the one of package layers; NULL: none can be made or used */
     uint64_t max_memory_bytes;

@@ -62,8 +62,7 @@ static const struct option_row option_rows[] = {
     {.name = "cgroup-parent",
      .type = OPTION_STRING,
      .offset = AT(cgroup_parent),
-     .preset = "cove",
-     .help = "Name of the cgroup that holds all sandboxes"},
+     .help = "Name of the cgroup, at the top of the tree, that holds all sandboxes"},
     {.name = "store",
      .type = OPTION_LIST,
      .offset = AT(stores),
@@ -242,6 +241,12 @@ static int serve(struct spawner *s, const struct options *options, char **argume
         log_words(&s->log, "cove-spawner: %s", s->start_error.msg);
         s->is_stopping = s->is_alone = true;
     }
+    if (s->serve.is_on && s->host.cgroups.place == SPAWN_PLACE_ABOVE)
+        log_words(
+            &s->log,
+            "cove-spawner: the groups of sandboxes are below %s, outside of the one that this "
+            "server was started in: limits of that do not hold for them",
+            s->host.cgroups.path);
     roster_init(&s->roster);
     while (!s->is_stopping || s->roster.busy || s->roster.resting || s->zygotes || s->aparts ||
            s->layer_seals)
@@ -265,7 +270,9 @@ int main(int argc, char **argv)
     struct spawner *s = xcalloc(1, sizeof(*s));
     int status = EXIT_MISUSE;
     s->phase = PHASE_NEW;
-    if (read_options(&set, &options, argc, argv, &s->start_error) == 0)
+    bool is_read = read_options(&set, &options, argc, argv, &s->start_error) == 0;
+    options.host.client = options.serve.program ? 0 : getppid();
+    if (is_read)
         status = serve(s, &options, argv + 1);
     else
         fprintf(stderr, "cove-spawner: %s\n", s->start_error.msg);

@@ -171,6 +171,16 @@ struct spawn_stats {
     uint32_t lifetime_over;
 };
 
+/* Where the groups of sandboxes are. */
+enum spawn_place {
+    SPAWN_PLACE_NONE,
+    SPAWN_PLACE_OWN,   /* in the group that the spawner was started in */
+    SPAWN_PLACE_ABOVE, /* that one will not do: others stand in it */
+    SPAWN_PLACE_NAMED, /* the operator said where */
+};
+
+#define SPAWN_PATH_BYTES 160
+
 enum spawn_probe_state { SPAWN_PROBE_MISSING, SPAWN_PROBE_HOLDS, SPAWN_PROBE_WEAKER };
 
 struct spawn_probe_reply {
@@ -180,6 +190,8 @@ struct spawn_probe_reply {
     } layers[LAYER_COUNT];
     uint8_t landlock_abi;
     uint8_t cgroup_version; /* 0 none, 1, 2; 3 = version 1 with an empty version 2 tree */
+    uint8_t cgroup_place;   /* enum spawn_place */
+    char cgroup_path[SPAWN_PATH_BYTES]; /* as far as it fits, with a 0 at its end */
 };
 
 #define SPAWN_STEP_BYTES 96

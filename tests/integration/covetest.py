@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import fcntl
 import functools
+import itertools
 import json
 import os
 import pathlib
@@ -345,6 +346,36 @@ def remove_groups(parent=CGROUP_PARENT):
     for top in cgroup_mounts():
         for path in [*sandbox_groups(parent), top / parent]:
             wait_for(lambda path=path: is_removed(path), f"the end of {path}")
+
+
+class Unit(Cove):
+    """Programs that are started in groups of their own, as a service manager does, and where nobody says where those of sandboxes are."""
+
+    numbers = itertools.count(1)
+    ENTER = 'while [ "$1" != -- ]; do echo 0 > "$1/cgroup.procs" || exit; shift; done; shift; exec "$@"'
+
+    def __init__(self, build=BUILD):
+        super().__init__(build)
+        self.name = f"{CGROUP_PARENT}-unit-{next(self.numbers)}"
+        self.paths = [top / self.name for top in cgroup_mounts() if not (top / "cpuset.cpus").exists()]
+        for path in self.paths:
+            if (path.parent / "cgroup.subtree_control").exists():
+                for name in (path.parent / "cgroup.controllers").read_text().split():
+                    (path.parent / "cgroup.subtree_control").write_text(f"+{name}")
+            path.mkdir()
+
+    def argv(self, *args):
+        return ["env", "-u", "COVE_CGROUP_PARENT", "sh", "-c", self.ENTER, "unit", *map(str, self.paths), "--", *super().argv(*args)]
+
+    def groups(self, name):
+        """Those below it whose path ends like that, as a pattern."""
+        return sorted(found for path in self.paths for found in path.glob(name))
+
+    def close(self):
+        """Nothing is in them but what the programs that are over left empty for the next."""
+        for path in self.paths:
+            for name in ("cove", "cove-server", ""):
+                wait_for(lambda path=path / name: is_removed(path), f"the end of {path / name}")
 
 
 def nothing_is_left():

@@ -43,7 +43,7 @@ def report_of(cove):
 def test_the_default_tier_holds_here(doctor):
     kind, cove = doctor
     report = report_of(cove)
-    assert list(report) == ["tier", "rootless", "cgroup_version", "landlock_abi", "layers"]
+    assert list(report) == ["tier", "rootless", "cgroup_version", "cgroup_place", "cgroup_path", "landlock_abi", "layers"]
     assert (report["tier"], report["rootless"]) == (TIERS[kind], kind != "root")
     assert [layer["name"] for layer in report["layers"]] == LAYERS
 

@@ -43,7 +43,7 @@ static void world_open(struct world *w)
     if (geteuid() != 0)
         check_skip("only root may make cgroups");
     snprintf(w->parent, sizeof(w->parent), "cove-unit-%d", getpid());
-    cgroup_tree_open(&w->tree, w->parent, false);
+    cgroup_tree_open(&w->tree, &(struct cgroup_wish){.parent = w->parent});
     if (w->tree.count == 0) {
         cgroup_tree_close(&w->tree);
         check_skip("no cgroup hierarchy can be written here");
@@ -551,7 +551,7 @@ static void open_version_1(struct world *w)
     int back_fd;
     hide_version_2(&back_fd);
     snprintf(w->parent, sizeof(w->parent), "cove-unit-%d", getpid());
-    cgroup_tree_open(&w->tree, w->parent, false);
+    cgroup_tree_open(&w->tree, &(struct cgroup_wish){.parent = w->parent});
     go_back(back_fd);
     bool has_freezer = cgroup_tree_has(&w->tree, CGROUP_FREEZER);
     if (!has_freezer || !cgroup_tree_has(&w->tree, CGROUP_CPUACCT)) {

@@ -6,6 +6,7 @@ Nothing but this program runs there, so that whatever is new after a run was lef
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import pathlib
@@ -25,6 +26,9 @@ DELEGATED_PREFIX = "delegated-"
 SLOWNESS_S = 90  # what may come on top of the time of any command
 SETTLE_S = 5  # until a process that has ended is gone
 KERNEL_THREADS = 2  # parent of all of them
+CLONE_NEWNS, CLONE_NEWCGROUP, MS_REC, MS_PRIVATE = 0x00020000, 0x02000000, 16384, 1 << 18
+MANAGED = (machines.NESTED, machines.UNMOUNTED, machines.SCOPE, machines.SHELL, machines.DELEGATED)  # in a group that was made for them
+HELD_BYTES = 96 << 20  # by each of two, of which there is room for one
 
 
 class Failure(Exception):
@@ -38,12 +42,12 @@ def expect(is_true, text):
 
 # --- starting Cove -------------------------------------------------------------------------------
 
-def delegated_cgroup():
+def delegated_cgroup(who):
     """Gives the user a new cgroup, as a service manager does for each service"""
     for name in ("memory", "pids", "cpu"):
         if name in (CGROUPS / "cgroup.controllers").read_text().split():
             (CGROUPS / "cgroup.subtree_control").write_text(f"+{name}")
-    user = pwd.getpwnam("cove")
+    user = pwd.getpwnam("cove" if who == machines.DELEGATED else "root")
     group = pathlib.Path(tempfile.mkdtemp(prefix=DELEGATED_PREFIX, dir=CGROUPS))
     for name in ("", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"):
         os.chown(group / name, user.pw_uid, user.pw_gid)
@@ -57,16 +61,56 @@ def remove_delegated_cgroups():
                 os.rmdir(path)
 
 
-def become(who):
+def is_root(who):
+    return who not in (machines.USER, machines.DELEGATED)
+
+
+def enter_namespace(is_mounted):
+    """As container programs do: the group that we are in is the root of all from now on."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def call(name, *arguments):
+        if getattr(libc, name)(*arguments) != 0:
+            raise OSError(ctypes.get_errno(), name)
+
+    call("unshare", CLONE_NEWNS | CLONE_NEWCGROUP)
+    call("mount", b"none", b"/", None, ctypes.c_ulong(MS_REC | MS_PRIVATE), None)
+    if is_mounted:
+        call("umount2", str(CGROUPS).encode(), 2)
+        call("mount", b"cgroup2", str(CGROUPS).encode(), b"cgroup2", ctypes.c_ulong(0), None)
+
+
+bystanders = []
+
+
+def end_bystanders():
+    """-> whether each is where it was: nobody has moved it"""
+    are_there = True
+    while bystanders:
+        process = bystanders.pop()
+        where = pathlib.Path(f"/proc/{process.pid}/cgroup").read_text().strip()
+        are_there = are_there and os.path.basename(where).startswith(DELEGATED_PREFIX)
+        process.kill()
+        process.wait()
+    return are_there
+
+
+def become(who, group=None):
     """-> what a child does before it executes Cove"""
     if who == machines.ROOT:
         return None
-    user = pwd.getpwnam("cove")
-    group = delegated_cgroup() if who == machines.DELEGATED else None
+    user = pwd.getpwnam("root" if is_root(who) else "cove")
+    group = group or (delegated_cgroup(who) if who in MANAGED else None)
+    if who == machines.SHELL:
+        bystander = subprocess.Popen(["sleep", "60"])
+        bystanders.append(bystander)
+        (group / "cgroup.procs").write_text(str(bystander.pid))
 
     def change():
         if group:
             (group / "cgroup.procs").write_text("0")
+        if who in (machines.NESTED, machines.UNMOUNTED):
+            enter_namespace(who == machines.NESTED)
         os.setgroups([])
         os.setgid(user.pw_gid)
         os.setuid(user.pw_uid)
@@ -76,13 +120,13 @@ def become(who):
 
 def environment(who):
     env = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
-    if who == machines.ROOT:
+    if is_root(who):
         return dict(env, HOME="/root")
     return dict(env, HOME="/home/cove", USER="cove", XDG_RUNTIME_DIR="/run/user/1000")
 
 
-def start(who, arguments, out, err):
-    return subprocess.Popen([COVE, *arguments], env=environment(who), preexec_fn=become(who),
+def start(who, arguments, out, err, group=None):
+    return subprocess.Popen([COVE, *arguments], env=environment(who), preexec_fn=become(who, group),
                             cwd="/tmp", stdin=subprocess.DEVNULL, stdout=out, stderr=err)
 
 
@@ -170,7 +214,8 @@ def check_doctor(check):
     report = parse(done, "doctor")
     layers = layers_of(report)
     not_held = [name for name, layer in layers.items() if not layer["holds"]]
-    expect(report["tier"] == check.tier, f"tier {report['tier']}, not held: {not_held}")
+    expect(report["tier"] == check.tier, f"tier {report['tier']}, not held: {not_held}; {report['cgroup_place']}, {report['cgroup_path']}")
+    expect(check.place in (None, report["cgroup_place"]), f"groups are {report['cgroup_place']}, {report['cgroup_path']}")
     is_default = check.tier in ("T1", "T2")
     expect((done.returncode == 0) == is_default, f"exit code {done.returncode}")
     for name in check.holding:
@@ -233,6 +278,40 @@ def check_killed(check):
         expect(is_running, f"it ended by itself: {err.read()[-300:]!r}")
 
 
+def wait_for_text(file, text, process):
+    end = time.monotonic() + SLOWNESS_S
+    while text not in os.pread(file.fileno(), 1000, 0).decode() and process.poll() is None and time.monotonic() < end:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.05)
+    return text in os.pread(file.fileno(), 1000, 0).decode()
+
+
+def check_shared(check):
+    """The second one has no room: who is killed for that is up to the kernel, which counts for the group of both."""
+    code = f"import time; held = bytearray(b'x') * {HELD_BYTES}; print('held', flush=True); time.sleep(1000)"
+    group = delegated_cgroup(check.who)
+    limit = HELD_BYTES * 7 // 4
+    (group / "memory.max").write_text(str(limit))
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        runs = [start(check.who, ["run", "--memory", "256M", "-c", code], out, err, group)]
+        try:
+            expect(wait_for_text(out, "held", runs[0]), f"the first one ended by itself: {os.pread(err.fileno(), 1000, 0)}")
+            runs.append(start(check.who, ["run", "--memory", "256M", "-c", code], out, err, group))
+            wait_for_text(out, "held\nheld", runs[1])
+        finally:
+            end = time.monotonic() + SETTLE_S  # a run that lost its sandbox says so and ends
+            while all(run.poll() is None for run in runs) and time.monotonic() < end:
+                pass
+            has_ended = any(run.poll() is not None for run in runs)
+            for run in runs:
+                run.kill()
+                run.wait()
+    events = dict(line.split() for line in (group / "memory.events").read_text().splitlines())
+    peak = int((group / "memory.peak").read_text())
+    expect(peak <= limit and peak > HELD_BYTES, f"the group held {peak} bytes, and may hold {limit}")
+    expect(int(events["oom_kill"]) > 0 and has_ended, f"two had room: {events}, peak {peak}")
+
+
 WARM_CODE = """
 import os
 fields = dict(line.split(":", 1) for line in open("/proc/self/status") if ":" in line)
@@ -251,7 +330,7 @@ def offered(score, then):
 
 def check_warm(check):
     run_dir = tempfile.mkdtemp(prefix="run-", dir="/tmp")
-    if check.who != machines.ROOT:
+    if not is_root(check.who):
         user = pwd.getpwnam("cove")
         os.chown(run_dir, user.pw_uid, user.pw_gid)
     done = subprocess.run(
@@ -301,6 +380,7 @@ KINDS = {
     machines.Refused: (check_refused, lambda c: " ".join(["run is refused", *c.options])),
     machines.Warm: (check_warm, lambda c: f"no zygote: {c.failure}" if c.failure else "a zygote makes sandboxes"
                     + (" that the kernel is to kill first" if c.oom_score else "")),
+    machines.Shared: (check_shared, lambda c: "a group's limit holds for all sandboxes together"),
     machines.Killed: (check_killed, lambda c: "nothing is left when cove is killed"),
 }
 
@@ -315,6 +395,8 @@ def perform(run, check):
         problems.append(str(failure))
     except Exception as error:  # of the answer's shape, say: the other checks go on
         problems.append(f"{type(error).__name__}: {error}")
+    if not end_bystanders():
+        problems.append("somebody else was moved out of his group")
     if left := left_behind(before):
         problems.append(f"left behind: {', '.join(left)}")
     for pid in processes().keys() - pids:  # they would spoil the next check

@@ -12,6 +12,10 @@ import dataclasses
 ROOT = "root"  # the spawner runs as root
 USER = "user"  # rootless, with no cgroup of its own
 DELEGATED = "delegated"  # rootless, in a cgroup that was given to the user
+NESTED = "nested"  # root in a container's cgroup namespace, which sees its own part of the tree alone
+UNMOUNTED = "unmounted"  # the same, where only the whole tree is mounted
+SCOPE = "scope"  # root in a group of its own, in the namespace of all
+SHELL = "shell"  # the same beside somebody else, who stays where he is
 
 USERNS = "user namespace"
 LANDLOCK = "landlock"
@@ -30,6 +34,7 @@ class Doctor:
     tier: str | None  # T1 and T2 are what one gets by default: exit code 0 only then
     missing: tuple[str, ...] = ()
     holding: tuple[str, ...] = ()
+    place: str | None = None  # of the groups of sandboxes; None: any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,6 +94,13 @@ class Tests:
     title: str
     file: str
     words: tuple[str, ...]  # as pytest's -k has them; a test must match one
+
+
+@dataclasses.dataclass(frozen=True)
+class Shared:
+    """Two `cove run`s, which may use as much memory as they want, in a group that has less."""
+
+    who: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -314,6 +326,24 @@ MACHINES = (
         disk_filler(DELEGATED),
         socket_filler(DELEGATED),
         Killed(DELEGATED),
+    )),
+    Machine("groups", checks=(
+        Doctor(ROOT, "T1", holding=CGROUPS, place="own"),
+        Doctor(NESTED, "T1", holding=CGROUPS, place="own"),
+        prints_one(NESTED),
+        memory_bomb(NESTED),
+        too_many_processes(NESTED),
+        Warm(NESTED),
+        Killed(NESTED),
+        Doctor(UNMOUNTED, "T1", holding=CGROUPS, place="own"),
+        prints_one(UNMOUNTED),
+        Doctor(SCOPE, "T1", holding=CGROUPS, place="own"),
+        Shared(SCOPE),
+        Killed(SCOPE),
+        Doctor(SHELL, "T1", holding=CGROUPS, place="above"),
+        prints_one(SHELL),
+        Doctor(DELEGATED, "T2", holding=CGROUPS, place="own"),
+        Shared(DELEGATED),
     )),
     Machine("zygote", checks=(
         Warm(ROOT),
