@@ -151,7 +151,7 @@ static void tend_client(struct spawner *s, bool has_news)
         log_words(&s->log, "cove-spawner: no client within the grace time");
         s->is_alone = s->is_stopping = true;
     } else {
-        serve_start(&s->serve, &s->starter, &s->client_fd);
+        serve_start(&s->serve, &s->starter, &s->client_group, &s->client_fd);
     }
     if (s->serve.is_on && s->starter.is_gone) { /* waiting would only be waiting */
         log_words(&s->log, "cove-spawner: the process that starts clients was killed: no client "

@@ -241,6 +241,8 @@ static int serve(struct spawner *s, const struct options *options, char **argume
         log_words(&s->log, "cove-spawner: %s", s->start_error.msg);
         s->is_stopping = s->is_alone = true;
     }
+    if (!s->is_broken && s->serve.is_on)
+        client_group_open(&s->client_group, &s->host.trimmed);
     if (s->serve.is_on && s->host.cgroups.place == SPAWN_PLACE_ABOVE)
         log_words(
             &s->log,
@@ -255,6 +257,7 @@ static int serve(struct spawner *s, const struct options *options, char **argume
     serve_close(&s->serve);
     proxy_close(&s->proxy);
     starter_close(&s->starter);
+    client_group_close(&s->client_group);
     host_close(&s->host);
     log_tell_loss(&s->log);
     log_writer_close(&s->log_writer);

@@ -60,7 +60,7 @@ int proxy_start(struct proxy *p, struct starter *starter, int *link, struct spaw
         return fail(failure, ERROR_LIMIT, errno, "make the proxy's link");
     scoped_fd int ours = pair[0];
     scoped_fd int theirs = pair[1];
-    pid_t pid = starter_start(starter, STARTER_PROXY, theirs);
+    pid_t pid = starter_start(starter, STARTER_PROXY, &theirs, 1);
     if (pid < 0)
         return fail(failure, ERROR_UNAVAILABLE, 0, "start the egress proxy");
     int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);

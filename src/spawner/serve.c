@@ -105,7 +105,18 @@ static void plan_next(struct serve *s)
         s->alone_ns = now;
 }
 
-bool serve_start(struct serve *s, struct starter *starter, int *socket)
+/* It is in its group before its first instruction. */
+static pid_t start_in(struct client_group *group, struct starter *starter, int socket)
+{
+    int with[1 + CGROUP_HIERARCHIES_MAX] = {socket};
+    size_t count = 1 + client_group_doors(group, with + 1);
+    pid_t pid = starter_start(starter, STARTER_CLIENT, with, count);
+    while (count > 1)
+        close(with[--count]);
+    return pid;
+}
+
+bool serve_start(struct serve *s, struct starter *starter, struct client_group *group, int *socket)
 {
     const struct timeval patience = {.tv_sec = SEND_SECONDS};
     int pair[2];
@@ -118,7 +129,7 @@ bool serve_start(struct serve *s, struct starter *starter, int *socket)
     scoped_fd int ours = pair[0];
     scoped_fd int theirs = pair[1];
     setsockopt(ours, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-    pid_t pid = starter_start(starter, STARTER_CLIENT, theirs);
+    pid_t pid = start_in(group, starter, theirs);
     s->pid_fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
     if (s->pid_fd < 0) {
         if (pid > 0) {

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "spawner/client_group.h"
 #include "spawner/starter.h"
 #include "spawner/watchdog.h"
 
@@ -52,7 +53,8 @@ void serve_close(struct serve *serve); /* kills it, and waits for that */
 
 /* Starts one when that is due; *socket is then our end of a fresh pair, owned by the caller, else
  * untouched. True: a client was started. */
-bool serve_start(struct serve *serve, struct starter *starter, int *socket);
+bool serve_start(struct serve *serve, struct starter *starter, struct client_group *group,
+                 int *socket);
 
 void serve_on_hello(struct serve *serve);
 void serve_on_pulse(struct serve *serve); /* its loop has turned */

@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "spawner/apart.h"
+#include "spawner/client_group.h"
 #include "spawner/host.h"
 #include "spawner/layer_seal.h"
 #include "spawner/log_writer.h"
@@ -35,6 +36,7 @@ struct spawner {
     struct log_loss log_loss;
     struct starter starter;
     struct serve serve;
+    struct client_group client_group; /* of whom it starts */
     struct proxy proxy;
     bool is_alone;   /* there is no client to be had */
     bool is_refused; /* there is, and it said that it cannot begin */

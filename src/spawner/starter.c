@@ -70,6 +70,13 @@ static void make_bare(char **out)
     *out = NULL;
 }
 
+/* Where it is counted; nothing depends on that. */
+static void enter_groups(const int *fds, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        (void)!write(fds[i], "0", 1);
+}
+
 /* It dies with the spawner: a signal that a change of ids would clear. */
 static _Noreturn void become(const struct starter_program *p, int socket, pid_t parent)
 {
@@ -124,8 +131,9 @@ static void wait_for_order(struct watch *w, const struct starter *s, int link)
         look(w, s);
 }
 
-/* Each order is a kind and brings that program's end of a pair, and is answered by its pid, or -1.
- * Signals that are meant for all of us are the spawner's to answer. */
+/* Each order is a kind and brings that program's end of a pair, with the doors of the groups that
+ * it belongs into behind it, and is answered by its pid, or -1. Signals that are meant for all of
+ * us are the spawner's to answer. */
 static _Noreturn void serve_orders(const struct starter *s, int link, pid_t parent)
 {
     int fds[FD_PASS_MAX];
@@ -140,12 +148,15 @@ static _Noreturn void serve_orders(const struct starter *s, int link, pid_t pare
     watchdog_init(&w.dog);
     watchdog_open(&w.dog, parent);
     wait_for_order(&w, s, link);
-    while (fd_recv(link, &kind, sizeof(kind), fds, &count) == sizeof(kind) && count == 1 &&
+    while (fd_recv(link, &kind, sizeof(kind), fds, &count) == sizeof(kind) && count >= 1 &&
            kind < STARTER_KINDS && s->programs[kind].path) {
         pid_t pid = (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, NULL, NULL, NULL, NULL);
-        if (pid == 0)
+        if (pid == 0) {
+            enter_groups(fds + 1, count - 1);
             become(&s->programs[kind], fds[0], parent);
-        close(fds[0]);
+        }
+        while (count > 0)
+            close(fds[--count]);
         if (fd_send(link, &pid, sizeof(pid), NULL, 0) < 0)
             break;
         wait_for_order(&w, s, link);
@@ -196,13 +207,13 @@ void starter_on_turn(struct starter *s)
         atomic_fetch_add(s->turns, 1);
 }
 
-pid_t starter_start(struct starter *s, enum starter_kind kind, int socket)
+pid_t starter_start(struct starter *s, enum starter_kind kind, const int *with, size_t with_count)
 {
     int fds[FD_PASS_MAX];
     size_t count;
     pid_t pid;
     uint8_t order = (uint8_t)kind;
-    if (fd_send(s->fd, &order, sizeof(order), &socket, 1) < 0 ||
+    if (fd_send(s->fd, &order, sizeof(order), with, with_count) < 0 ||
         fd_recv(s->fd, &pid, sizeof(pid), fds, &count) != sizeof(pid)) {
         s->is_gone = true;
         return -1;

@@ -49,6 +49,7 @@ void starter_close(struct starter *s);
 
 void starter_on_turn(struct starter *s); /* once a turn of our loop */
 
-/* The program finds `socket` as its fd 3, and its end on death of the spawner. Answers its pid, a
- * child of ours, or -1. */
-pid_t starter_start(struct starter *s, enum starter_kind kind, int socket);
+/* The program finds with[0], a socket, as its fd 3, and its end on death of the spawner. It stands
+ * in the groups whose doors the others are (client_group.h). Answers its pid, a child of ours, or
+ * -1. The fds stay the caller's. */
+pid_t starter_start(struct starter *s, enum starter_kind kind, const int *with, size_t with_count);

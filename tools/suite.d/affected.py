@@ -55,7 +55,7 @@ SUBJECTS = (
     ("tools/compare_seccomp", "src/box/seccomp_rules.c tools/compare-seccomp tools/seccomp.d/* tests/integration/seccomp_table.c"),
     ("integration/spawner_protocol integration/spawner_group integration/keeper integration/failmalloc integration/crash "
      "integration/uninitialised integration/run", "src/spawner/* src/wire/spawn.h src/runtime/spawner_client.* src/wire/meter.* src/box/cgroup*"),
-    ("integration/placement", "src/box/cgroup_place.* src/box/cgroup_tree.*"),
+    ("integration/placement server/server_group", "src/box/cgroup_place.* src/box/cgroup_tree.* src/spawner/client_group.* src/spawner/starter.*"),
     ("integration/strays server/wall",
      "src/base/fd.* src/event/closer.* src/runtime/sandbox_socket.* src/box/seccomp_rules.* src/spawner/discard.* src/spawner/watchdog.* "
      "src/spawner/starter.*"),
