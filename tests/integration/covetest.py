@@ -352,7 +352,12 @@ class Unit(Cove):
     """Programs that are started in groups of their own, as a service manager does, and where nobody says where those of sandboxes are."""
 
     numbers = itertools.count(1)
-    ENTER = 'while [ "$1" != -- ]; do echo 0 > "$1/cgroup.procs" || exit; shift; done; shift; exec "$@"'
+    # Where version 2 hands controllers down nobody can come in any more: who comes later follows those who were there.
+    ENTER = """while [ "$1" != -- ]; do
+        echo 0 2> /dev/null > "$1/cgroup.procs" || echo 0 > "$1/cove-server/cgroup.procs" || exit
+        shift
+    done
+    shift; exec "$@" """
 
     def __init__(self, build=BUILD):
         super().__init__(build)

@@ -16,6 +16,7 @@ NESTED = "nested"  # root in a container's cgroup namespace, which sees its own 
 UNMOUNTED = "unmounted"  # the same, where only the whole tree is mounted
 SCOPE = "scope"  # root in a group of its own, in the namespace of all
 SHELL = "shell"  # the same beside somebody else, who stays where he is
+MARKED = "marked"  # the same where the group is marked as delegated, so that he may be moved
 
 USERNS = "user namespace"
 LANDLOCK = "landlock"
@@ -342,6 +343,9 @@ MACHINES = (
         Killed(SCOPE),
         Doctor(SHELL, "T1", holding=CGROUPS, place="above"),
         prints_one(SHELL),
+        Doctor(MARKED, "T1", holding=CGROUPS, place="own"),
+        prints_one(MARKED),
+        Tests(ROOT, "groups below our own", "placement_test.py", ("stand_in", "together", "at_the_top", "doctor", "crash_left")),
         Doctor(DELEGATED, "T2", holding=CGROUPS, place="own"),
         Shared(DELEGATED),
     )),
