@@ -96,10 +96,25 @@ static bool is_oom(const struct facts *f)
     return f->stats.oom_kills > 0 && did_fail(f);
 }
 
+/* A limit is not reached to the byte: the kernel charges ahead, and large pages at once. */
+static bool is_own_limit(const struct facts *f)
+{
+    uint64_t limit = f->limits.memory_bytes, peak = f->stats.memory_peak_bytes;
+    return peak == 0 || peak >= limit - limit / 8;
+}
+
 static void say_oom(struct verdict *v, const struct facts *f)
 {
     v->limit = f->limits.memory_bytes;
     v->used = f->stats.memory_peak_bytes;
+    if (!is_own_limit(f)) {
+        snprintf(v->message, sizeof(v->message),
+                 "the machine, or the group that all sandboxes are in, had no memory left; used "
+                 "%" PRIu64 " MiB of %" PRIu64 " MiB",
+                 f->stats.memory_peak_bytes / MIB, f->limits.memory_bytes / MIB);
+        snprintf(v->hint, sizeof(v->hint), "try again when fewer sandboxes work");
+        return;
+    }
     snprintf(v->message, sizeof(v->message), "used more memory than its limit of %" PRIu64 " MiB",
              f->limits.memory_bytes / MIB);
     snprintf(v->hint, sizeof(v->hint),

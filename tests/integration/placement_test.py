@@ -53,7 +53,9 @@ def test_its_limit_holds_for_all_of_them_together(unit):
     two.stdout.readline()
     wait_for(lambda: one.poll() is not None or two.poll() is not None, "one that had no room")
     assert HELD_BYTES < int(read_text(path / names[1])) <= limit
-    end(one if one.poll() is None else two)
+    loser, winner = (two, one) if one.poll() is None else (one, two)
+    assert b"the group that all sandboxes are in, had no memory left" in loser.stderr.read()
+    end(winner)
 
 
 def test_a_name_that_was_given_is_at_the_top(unit):
