@@ -187,7 +187,8 @@ static void emit_call(struct program *p, const struct confine_call *rows, size_t
         emit(p, BPF_LD | BPF_W | BPF_ABS,
              (uint32_t)(offsetof(struct seccomp_data, args) + 8u * rows[i].arg), 0, 0);
         emit(p, BPF_ALU | BPF_AND | BPF_K, rows[i].mask, 0, 0);
-        emit(p, BPF_JMP | BPF_JEQ | BPF_K, rows[i].value, 0, 1);
+        uint32_t value = rows[i].is_own ? (uint32_t)getpid() : rows[i].value;
+        emit(p, BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1);
         emit_answer(p, SECCOMP_RET_ALLOW);
     }
     emit_answer(p, answer_errno(EPERM));

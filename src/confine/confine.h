@@ -19,6 +19,7 @@ struct confine_call {
     bool has_test;
     uint8_t arg;
     uint32_t mask, value;
+    bool is_own; /* `value` is the process that is confined, which is known when it is */
 };
 
 #define CONFINE_CALL(call)                                                                         \
@@ -29,6 +30,13 @@ struct confine_call {
     {                                                                                              \
         .number = __NR_##call, .has_test = true, .arg = (which), .mask = (uint32_t)(bits),         \
         .value = (uint32_t)(is)                                                                    \
+    }
+
+/* Of this process alone: argument `which` is its number. */
+#define CONFINE_CALL_OWN(call, which)                                                              \
+    {                                                                                              \
+        .number = __NR_##call, .has_test = true, .arg = (which), .mask = 0xffffffffu,              \
+        .is_own = true                                                                             \
     }
 
 /* All that is reachable from here on. NULL-terminated lists; what is missing is left out. */
@@ -49,6 +57,6 @@ MUST_CHECK int confine_apply(const struct confine_order *order, struct error *er
 
 #define CONFINE_FILTER_MAX 1024
 
-/* Fills `filter` and answers the number of instructions. */
+/* Fills `filter` for the calling process and answers the number of instructions. */
 size_t confine_compile(struct sock_filter filter[CONFINE_FILTER_MAX],
                        const struct confine_call *calls, size_t count);

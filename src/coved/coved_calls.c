@@ -6,6 +6,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <asm/ioctls.h>
 #include <asm/unistd.h>
+#include <fcntl.h>
 #include <linux/prctl.h>
 #include <sched.h>
 #include <string.h>
@@ -27,6 +28,7 @@
 
 #define ANY CONFINE_CALL
 #define IF  CONFINE_CALL_IF
+#define OWN CONFINE_CALL_OWN
 #define ALL 0xffffffffu
 
 const struct confine_call coved_calls[] = {
@@ -67,7 +69,7 @@ const struct confine_call coved_calls[] = {
     ANY(rt_sigreturn),
     ANY(sigaltstack),
     ANY(restart_syscall),
-    ANY(tgkill), /* abort(); landlock and the uid keep it to this process */
+    OWN(tgkill, 0), /* abort(); another server of this machine has the same uid */
     ANY(uname),
     ANY(sysinfo),
 
@@ -91,7 +93,23 @@ const struct confine_call coved_calls[] = {
     ANY(close_range),
     ANY(dup),
     ANY(dup3),
-    ANY(fcntl),
+    /* not whom a descriptor is to signal, which may be anybody of the same uid */
+    IF(fcntl, 1, ALL, F_DUPFD),
+    IF(fcntl, 1, ALL, F_DUPFD_CLOEXEC),
+    IF(fcntl, 1, ALL, F_GETFD),
+    IF(fcntl, 1, ALL, F_SETFD),
+    IF(fcntl, 1, ALL, F_GETFL),
+    IF(fcntl, 1, ALL, F_SETFL),
+    IF(fcntl, 1, ALL, F_GETLK),
+    IF(fcntl, 1, ALL, F_SETLK),
+    IF(fcntl, 1, ALL, F_SETLKW),
+    IF(fcntl, 1, ALL, F_OFD_GETLK),
+    IF(fcntl, 1, ALL, F_OFD_SETLK),
+    IF(fcntl, 1, ALL, F_OFD_SETLKW),
+    IF(fcntl, 1, ALL, F_GETPIPE_SZ),
+    IF(fcntl, 1, ALL, F_SETPIPE_SZ),
+    IF(fcntl, 1, ALL, F_ADD_SEALS),
+    IF(fcntl, 1, ALL, F_GET_SEALS),
     ANY(flock),
     ANY(fstat),
     ANY(fstatfs),

@@ -28,6 +28,7 @@
 
 #define ANY CONFINE_CALL
 #define IF  CONFINE_CALL_IF
+#define OWN CONFINE_CALL_OWN
 #define ALL 0xffffffffu
 
 const struct confine_call egress_calls[] = {
@@ -65,7 +66,7 @@ const struct confine_call egress_calls[] = {
     ANY(rt_sigreturn),
     ANY(sigaltstack),
     ANY(restart_syscall),
-    ANY(tgkill), /* abort(); landlock and the uid keep it to this process */
+    OWN(tgkill, 0), /* abort(); the proxy of another server has the same uid */
     ANY(uname),
     ANY(sysinfo),
 
@@ -85,7 +86,15 @@ const struct confine_call egress_calls[] = {
     ANY(lseek),
     ANY(close),
     ANY(dup),
-    ANY(fcntl),
+    /* not whom a descriptor is to signal, which may be anybody of the same uid */
+    IF(fcntl, 1, ALL, F_DUPFD),
+    IF(fcntl, 1, ALL, F_DUPFD_CLOEXEC),
+    IF(fcntl, 1, ALL, F_GETFD),
+    IF(fcntl, 1, ALL, F_SETFD),
+    IF(fcntl, 1, ALL, F_GETFL),
+    IF(fcntl, 1, ALL, F_SETFL),
+    IF(fcntl, 1, ALL, F_ADD_SEALS),
+    IF(fcntl, 1, ALL, F_GET_SEALS),
     ANY(fstat),
     ANY(pipe2),
     ANY(eventfd2),

@@ -185,6 +185,35 @@ static int signal_its_parent(void)
     return result_of(kill(getppid(), 0));
 }
 
+/* EPERM whether there is such a process or not: landlock, where it knows signals, looks only at
+ * those that are there. */
+static int signal_a_thread_of_others(void)
+{
+    return result_of(syscall(SYS_tgkill, 0x3fffffff, 0x3fffffff, 0));
+}
+
+static int signal_its_own_thread(void)
+{
+    return result_of(syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), 0));
+}
+
+/* A descriptor that becomes ready sends any signal to who is named. */
+static int signal_by_a_descriptor(void)
+{
+    return result_of(fcntl(spare_socket, F_SETOWN, getppid()));
+}
+
+static int choose_the_signal_of_a_descriptor(void)
+{
+    return result_of(fcntl(spare_socket, F_SETSIG, SIGKILL));
+}
+
+static int ask_about_a_descriptor(void)
+{
+    int flags = fcntl(spare_socket, F_GETFL);
+    return flags < 0 ? errno : result_of(fcntl(spare_socket, F_SETFL, flags | O_NONBLOCK));
+}
+
 static int mount_something(void)
 {
     return result_of(mount("none", folder.writable, "tmpfs", 0, NULL));
@@ -262,6 +291,11 @@ static const struct attempt attempts[] = {
     {"makes no namespace", make_a_namespace, EPERM, 1},
     {"does not trace its parent", look_into_its_parent, EPERM, 1},
     {"does not signal its parent", signal_its_parent, EPERM, 1},
+    {"does not signal threads of others", signal_a_thread_of_others, EPERM, 1},
+    {"signals threads of its own", signal_its_own_thread, 0, 1},
+    {"has no descriptor signal others", signal_by_a_descriptor, EPERM, 1},
+    {"chooses no signal of a descriptor", choose_the_signal_of_a_descriptor, EPERM, 1},
+    {"asks and sets flags of a descriptor", ask_about_a_descriptor, 0, 1},
     {"mounts nothing", mount_something, EPERM, 1},
     {"makes no memory executable", run_memory, EPERM, 1},
     {"has no netlink", ask_the_kernel_about_networks, EPERM, 1},

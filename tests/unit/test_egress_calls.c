@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -116,6 +117,22 @@ static int try_signal(void)
     return result_of(kill(getpid(), 0));
 }
 
+/* EPERM whether there is such a process or not. */
+static int try_thread(void)
+{
+    return result_of(syscall(SYS_tgkill, 0x3fffffff, 0x3fffffff, 0));
+}
+
+static int try_own_thread(void)
+{
+    return result_of(syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), 0));
+}
+
+static int try_owner(void)
+{
+    return result_of(fcntl(spare_socket, F_SETOWN, getppid()));
+}
+
 static int try_trace(void)
 {
     return result_of(ptrace(PTRACE_TRACEME, 0, NULL, NULL));
@@ -147,6 +164,9 @@ static const struct attempt attempts[] = {
     {"writes no file", try_write, EPERM},
     {"reads no file that a resolver does not need", try_read, EACCES},
     {"sends no signal", try_signal, EPERM},
+    {"signals no thread of others", try_thread, EPERM},
+    {"signals its own threads", try_own_thread, 0},
+    {"has no descriptor signal others", try_owner, EPERM},
     {"is nobody's tracer or tracee", try_trace, EPERM},
     {"makes no memory executable", try_code, EPERM},
 };
