@@ -40,6 +40,7 @@ int seal_step_namespaces(struct seal *s);
 int seal_step_cgroup_ns(struct seal *s);
 int seal_step_session(struct seal *s);
 int seal_step_network(struct seal *s);
+int seal_step_network_figures(struct seal *s);
 int seal_step_hostname(struct seal *s);
 int seal_step_loopback(struct seal *s);
 int seal_raise_loopback(void); /* of the namespace that we are in */

@@ -342,6 +342,7 @@ static const struct seal_step steps[] = {
     {"cgroup namespace", LAYER_CGROUP_NS, seal_step_cgroup_ns},
     {"network settings", -1, seal_step_network},
     {"root file system", LAYER_ROOT, step_rootfs},
+    {"network figures", -1, seal_step_network_figures}, /* in the /proc of its own */
     {"host name", -1, seal_step_hostname},
     {"loopback", -1, seal_step_loopback},
     {"rlimits", LAYER_RLIMITS, seal_step_rlimits},

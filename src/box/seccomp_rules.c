@@ -100,6 +100,11 @@ static const struct seccomp_case huge_shm[] = {ONE(2, SHM_HUGETLB_, SHM_HUGETLB_
 static const struct seccomp_case own_priority[] = {TWO(0, ALL, PRIO_PROCESS, 1, ALL, 0)};
 static const struct seccomp_case init_affinity[] = {ONE(0, ALL, 1)};
 
+/* Whether a page of the image is in memory, which all sandboxes have in common: nobody may ask
+ * without reading it, nor drop it to see who reads it again. */
+static const struct seccomp_case asks_for_cached[] = {ONE(5, 8 /* RWF_NOWAIT */, 8)};
+static const struct seccomp_case drops_cached[] = {ONE(3, ALL, 4 /* POSIX_FADV_DONTNEED */)};
+
 static const struct seccomp_case any[] = {ONE(0, 0, 0)};
 
 /* Larger buffers of a socket: memory that stands in no process. */
@@ -208,7 +213,7 @@ const struct seccomp_rule seccomp_rules[] = {
     ALLOW(writev),
     ALLOW(preadv),
     ALLOW(pwritev),
-    ALLOW(preadv2),
+    REFUSE_IF(preadv2, asks_for_cached, EOPNOTSUPP, "tells which pages are in memory"),
     ALLOW(pwritev2),
     ALLOW(openat),
     ALLOW(openat2),
@@ -247,7 +252,7 @@ const struct seccomp_rule seccomp_rules[] = {
     ALLOW(fsync),
     ALLOW(fdatasync),
     ALLOW(sync_file_range),
-    ALLOW(fadvise64),
+    REFUSE_IF(fadvise64, drops_cached, 0, "drops pages that all have in common"),
     ALLOW(readahead),
     ALLOW(copy_file_range),
     ALLOW(setxattr),

@@ -2,6 +2,11 @@
 """Two sandboxes of different keys, made by one server of one image. Nothing that one of them watches, locks or counts tells it of
 the other, or holds the other up, whether both are copies of one warm interpreter or made cold."""
 import contextlib
+import ctypes
+import errno
+import json
+import mmap
+import os
 import pathlib
 import shutil
 import tempfile
@@ -17,15 +22,21 @@ pytestmark = pytest.mark.skipif(not covetest.IS_ROOT, reason="uids and device no
 
 PROGRAMS = pathlib.Path(__file__).resolve().parent.parent / "hostile/programs"
 # The one who watches, until he may tell.
-WATCH = r"""
+BEGIN = r"""
 import subprocess
-watcher = subprocess.Popen(["python3", "pair.py", "watch"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+watcher = subprocess.Popen({}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 for line in iter(watcher.stdout.readline, "ready\n"):
     assert line
     print(line, end="")
 """
+WATCH = BEGIN.format('["python3", "pair.py", "watch"]')
 TELL = "print(watcher.communicate()[0])"
 ACT = "import os; assert os.system('python3 pair.py act') == 0"
+
+
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
 
 
 class Tenant:
@@ -36,7 +47,7 @@ class Tenant:
         made = server.post(SESSIONS, {"env": {"COVE_HOSTILE": "1"}}, token=token)
         assert made.status == 201, made
         self.id = made.json["id"]
-        for name in ("guard.py", "pair.py"):
+        for name in ("guard.py", "pair.py", "glances.py"):
             put = server.put(f"{SESSIONS}/{self.id}/files/{name}", (PROGRAMS / name).read_bytes(), token=token)
             assert put.status in (200, 201), put
 
@@ -124,6 +135,16 @@ def test_an_ordinary_users_sandboxes_have_nodes_of_the_host_in_common_and_nothin
     assert len(common) <= 1, "all nodes are of one file system"
 
 
+def test_an_ordinary_users_sandboxes_show_each_other_nothing_else(users_server):
+    """Nodes apart, which are the host's; and no counter of the machine."""
+    with two_tenants(users_server) as tenants:
+        readings, met, after = glances(tenants)
+    for reading in readings:
+        for name in [name for name in reading if name.startswith("times:/dev")]:
+            del reading[name]
+    check_glances(*readings, met, after)
+
+
 def test_one_that_watches_sees_nothing_and_one_that_locks_holds_nobody_up(pair):
     spy, honest = pair
     taken = spy.facts(WATCH)
@@ -138,6 +159,105 @@ def test_one_that_watches_sees_nothing_and_one_that_locks_holds_nobody_up(pair):
         if seen[f"{way}:own"] not in ("=EMFILE", "=EPERM"):  # it is there
             assert seen[f"{way}:own"] != "=0", f"{way} does not see what happens in its own sandbox"
             assert seen[f"{way}:of-others"] == "=0", seen
+
+
+# What shows the machine's own figures, or what a sandbox's own doing changes in it without any other: its own packets.
+SHOWS_ITS_OWN = {"terminal", "terminals", "shm-names", "sysv-shm", "sysv-msg", "sysv-sem", "sysv-key", "abstract",
+                 "/proc/self/net/dev", "/proc/self/net/snmp", "/proc/self/net/netstat", "/proc/self/net/tcp", "/proc/self/net/unix"}
+REFUSED = {"mq_open": "EMFILE", "fanotify_init": "EPERM", "perf_event_open": "EPERM", "keyctl": "EPERM", "add_key": "EPERM",
+           "cachestat": "ENOSYS", "lease-of-image": "EACCES"}
+# Each tells of the machine's sockets, packets and routes.
+OF_THE_MACHINE = ("sockstat", "softnet_stat", "protocols", "stat/rt_cache")
+
+
+def files_of_images(path):
+    """Where that file of an image is on the host, for each image that has it."""
+    found = list(pathlib.Path("/var/lib/cove/images").glob(f"*/rootfs{path}"))
+    assert found
+    return found
+
+
+def open_quietly(path):
+    """Leaves the time of its last reading as it is."""
+    return open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOATIME))
+
+
+def forget_cached(path):
+    """Drops what the host has of it in memory, as far as nobody has it mapped."""
+    for found in files_of_images(path):
+        with open_quietly(found) as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def cached_pages(path):
+    """How many pages of it are in memory, as the host sees it."""
+    return sum(map(cached_pages_of, files_of_images(path)))
+
+
+def cached_pages_of(path):
+    with open_quietly(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        at = libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, file.fileno(), 0)
+        pages = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
+        assert libc.mincore(ctypes.c_void_p(at), ctypes.c_size_t(size), pages) == 0
+        assert libc.munmap(ctypes.c_void_p(at), ctypes.c_size_t(size)) == 0
+    return sum(page & 1 for page in pages)
+
+
+def glances(tenants):
+    """What the first sees before, beside and after; and what the second met."""
+    spy, honest = tenants
+    image = "/usr/bin/sha384sum"
+    forget_cached(image)
+    before = spy.facts(BEGIN.format('["python3", "glances.py", "watch"]'))
+    assert cached_pages(image) <= 1, "only what was asked for without waiting could have been read"
+    met = honest.facts(BEGIN.format('["python3", "glances.py", "act"]'))
+    assert cached_pages(image) > 1
+    after = spy.facts(TELL)
+    honest.run(TELL)
+    return [json.loads(text) for text in (before["before"], after["beside"], after["own"])], met, after
+
+
+def check_glances(before, beside, own, met, after):
+    assert len(before) > 60
+    seen = {name: (before[name], beside[name]) for name in before if before[name] != beside[name]}
+    assert not seen, "what another sandbox does shows here"
+    unseen = {name for name in SHOWS_ITS_OWN if before[name] == own[name]}
+    if met["shmget"] == "ENOSYS":  # refused where no group counts memory
+        unseen -= {"sysv-shm", "sysv-msg", "sysv-sem", "sysv-key"}
+    assert not unseen, "not even its own doing shows here, so nothing was tried"
+    assert after["port"] == "ECONNREFUSED"
+    assert {name: met[name] for name in REFUSED} == REFUSED
+    assert before["proc"] == ["self", "thread-self"] and before["sysctl"] == f"error {errno.ENOENT}"
+    for name in OF_THE_MACHINE:
+        assert before.get(f"/proc/self/net/{name}", f"error {errno.EACCES}") == f"error {errno.EACCES}", name
+    for name in (name for name in before if name.startswith("nowait:")):
+        assert before[name] == f"error {errno.EOPNOTSUPP}"
+    for name in (name for name in before if name.startswith("mincore:")):
+        assert set(before[name]) == {"0", "1"} and before[name] == "01" * (len(before[name]) // 2), "all pages, which says nothing"
+
+
+def test_what_one_has_its_hands_on_shows_another_nothing(pair):
+    readings, met, after = glances(pair)
+    check_glances(*readings, met, after)
+    assert met["lease-of-its-own"] == met["shmget"] == met["seal"] == "ok", met
+
+
+DROP_CACHED = """
+import os
+file = os.open("/usr/bin/sha384sum", os.O_RDONLY)
+print("dropped", os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED))
+"""
+
+
+def test_no_sandbox_drops_what_all_have_in_memory(pair):
+    """Else it would see who reads it again."""
+    for path in files_of_images("/usr/bin/sha384sum"):
+        with open_quietly(path) as file:
+            file.read()
+    before = cached_pages("/usr/bin/sha384sum")
+    assert pair[0].facts(DROP_CACHED) == {"dropped": "None"}
+    assert cached_pages("/usr/bin/sha384sum") == before > 1
 
 
 WHAT_IS_KEPT = """

@@ -60,7 +60,8 @@ SUBJECTS = (
      "src/base/fd.* src/event/closer.* src/runtime/sandbox_socket.* src/box/seccomp_rules.* src/spawner/discard.* src/spawner/watchdog.* "
      "src/spawner/starter.*"),
     ("server/held", "src/base/room.* src/runtime/frame.* src/core/result.*"),
-    ("server/pairs", "src/box/veil.* src/box/rootfs.* src/box/seal_warm.* src/spawner/host.* tests/hostile/programs/pair.py"),
+    ("server/pairs", "src/box/veil.* src/box/rootfs.* src/box/seal_warm.* src/box/seal_steps.* src/box/seccomp_rules.c "
+     "src/spawner/host.* tests/hostile/programs/pair.py tests/hostile/programs/glances.py"),
     ("integration/layer", "src/box/veil.* src/spawner/layer_* src/box/layer_copy.* src/image/layer_cache.*"),
     ("server/serve", "src/confine/* src/coved/*"),
     # the way out
