@@ -36,7 +36,7 @@ SUBJECTS = (
     ("integration/restart server/takeover server/begin",
      "src/core/attach.* src/core/session_keep.* src/core/output_file.* src/runtime/keeper.* src/core/plane_recover.* src/spawner/keep.* "
      "src/spawner/serve.*"),
-    ("integration/checkpoint integration/fork integration/brood",
+    ("integration/checkpoint integration/fork integration/fork_frames integration/brood",
      "src/core/checkpoint.* src/core/fork.* src/core/family.* guest/python/* src/spawner/apart.*"),
     ("integration/terminal server/terminal_http", "src/core/terminal* src/wire/terminal.h src/init/terminal.* src/api/rest_terminal.*"),
     ("integration/capacity integration/zygote server/execute server/crowd",
