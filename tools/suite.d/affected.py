@@ -63,7 +63,8 @@ SUBJECTS = (
     ("server/pairs", "src/box/veil.* src/box/rootfs.* src/box/seal_warm.* src/box/seal_steps.* src/box/seccomp_rules.c "
      "src/spawner/host.* tests/hostile/programs/pair.py tests/hostile/programs/glances.py"),
     ("integration/layer", "src/box/veil.* src/spawner/layer_* src/box/layer_copy.* src/image/layer_cache.*"),
-    ("server/serve", "src/confine/* src/coved/*"),
+    ("server/serve server/two_servers", "src/confine/* src/coved/*"),
+    ("server/two_servers", "src/egress/egress_calls.*"),
     # the way out
     ("server/egress server/egress_abuse server/egress_programs server/secrets server/packages hostile/network",
      "src/egress/* src/core/gateway.* src/core/network.* src/core/vault.* src/core/plane_network.* src/core/plane_secrets.* src/wire/egress.h "
