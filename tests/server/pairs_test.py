@@ -4,16 +4,19 @@ the other, or holds the other up, whether both are copies of one warm interprete
 import contextlib
 import ctypes
 import errno
+import functools
 import json
 import mmap
 import os
 import pathlib
 import shutil
+import subprocess
 import tempfile
 
 import pytest
 
 import covetest
+from covetest import wait_for
 from crashers import SESSIONS
 from keys_test import key
 from server import Server
@@ -258,6 +261,50 @@ def test_no_sandbox_drops_what_all_have_in_memory(pair):
     before = cached_pages("/usr/bin/sha384sum")
     assert pair[0].facts(DROP_CACHED) == {"dropped": "None"}
     assert cached_pages("/usr/bin/sha384sum") == before > 1
+
+
+# --- what does cross: docs/THREAT-MODEL.md names it, with figures of bench/pages -----------------------
+
+# Large enough, and nobody's who does not load it on purpose.
+PAGES_FILE = "/usr/lib/x86_64-linux-gnu/openblas-serial/liblapack.so.3"
+PAGES = """
+import os, subprocess
+os.chmod("pages", 0o755)
+words = ["./pages", {way!r}, {side!r}, {file!r}, "{seconds}"]
+"""
+SEND = PAGES + "sender = subprocess.Popen(words, stdout=subprocess.DEVNULL)"
+RECEIVE = PAGES + "print(subprocess.run(words, capture_output=True, text=True).stdout)"
+
+
+@functools.cache
+def pages_program():
+    with tempfile.TemporaryDirectory() as folder:
+        target = pathlib.Path(folder) / "pages"
+        subprocess.run(["gcc", "-std=gnu17", "-O1", "-Wall", "-Wextra", "-Werror", "-static", "-o", target, PROGRAMS / "pages.c"], check=True)
+        return target.read_bytes()
+
+
+def send_through_pages(tenants, way, seconds):
+    """What the first received of what the second sent: bits, how many of them wrong, and bits a second."""
+    # Those who had it mapped may just be going.
+    wait_for(lambda: forget_cached(PAGES_FILE) or not cached_pages(PAGES_FILE), "nothing of it in memory")
+    for tenant in tenants:
+        put = tenant.server.put(f"{SESSIONS}/{tenant.id}/files/pages", pages_program(), token=tenant.token)
+        assert put.status in (200, 201), put
+    order = {"way": way, "file": PAGES_FILE, "seconds": seconds}
+    receiver, sender = tenants
+    sender.run(SEND.format(side="send", **order))
+    facts = receiver.facts(RECEIVE.format(side="receive", **order))
+    sender.run("sender.kill(); sender.wait()")
+    return [int(facts[name].removeprefix("=")) for name in ("bits", "wrong", "bits_per_second")]
+
+
+@pytest.mark.parametrize("way", ["futex", "mapped", "cached"])
+def test_what_crosses_through_pages_of_the_image_is_what_is_named(warm_server, way):
+    """Should it cross no more, the threat model says too much."""
+    with two_tenants(warm_server) as tenants:
+        bits, wrong, _ = send_through_pages(tenants, way, 0.5)
+    assert bits > 1000 and wrong * 20 < bits
 
 
 WHAT_IS_KEPT = """

@@ -61,7 +61,8 @@ SUBJECTS = (
      "src/spawner/starter.*"),
     ("server/held", "src/base/room.* src/runtime/frame.* src/core/result.*"),
     ("server/pairs", "src/box/veil.* src/box/rootfs.* src/box/seal_warm.* src/box/seal_steps.* src/box/seccomp_rules.c "
-     "src/spawner/host.* tests/hostile/programs/pair.py tests/hostile/programs/glances.py"),
+     "src/spawner/host.* tests/hostile/programs/pair.py tests/hostile/programs/glances.py "
+     "tests/hostile/programs/pages.c"),
     ("integration/layer", "src/box/veil.* src/spawner/layer_* src/box/layer_copy.* src/image/layer_cache.*"),
     ("server/serve server/two_servers", "src/confine/* src/coved/*"),
     ("server/two_servers", "src/egress/egress_calls.*"),
