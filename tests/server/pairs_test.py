@@ -263,6 +263,26 @@ def test_no_sandbox_drops_what_all_have_in_memory(pair):
     assert cached_pages("/usr/bin/sha384sum") == before > 1
 
 
+WHAT_IS_OPEN = """
+import glob, os
+for path in glob.glob("/proc/[0-9]*/fd/*") + glob.glob("/proc/[0-9]*/map_files/*"):
+    try:
+        file = os.stat(path)
+        print(f"{file.st_dev}:{file.st_ino}:{os.readlink(path).replace(' ', '_')} {path}")
+    except OSError:
+        pass
+memory = os.memfd_create("mine")
+print(f"{os.fstat(memory).st_dev}:memory-files own")
+"""
+
+
+def test_no_open_file_is_common_to_two_sandboxes(pair):
+    """Memory files stand in one file system for the whole machine: seals and locks on a common one would be a wire."""
+    first, second = (tenant.facts(WHAT_IS_OPEN) for tenant in pair)
+    common = first.keys() & second.keys()
+    assert len(first) > 5 and len(common) == 1 and common.pop().endswith(":memory-files"), [first, second]
+
+
 # --- what does cross: docs/THREAT-MODEL.md names it, with figures of bench/pages -----------------------
 
 # Large enough, and nobody's who does not load it on purpose.

@@ -169,12 +169,14 @@ print([line.split(":")[0].strip() for line in open("/proc/self/net/dev") if ":" 
 print(os.getuid() != 0, [name for name in ("sys", "run", "home", "payload") if os.path.exists("/" + name)])
 pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
 print(os.getpid() in pids, len(pids) < 5)
+figures = ("sockstat", "softnet_stat", "protocols", "stat/rt_cache")  # of the whole machine
+print([name for name in figures if os.access("/proc/self/net/" + name, os.R_OK)])
 try:
     open("/usr/new", "w")
 except OSError as error:
     print("root is sealed")
 """
-SEALED_OUTPUT = "1 2 0 0 0\n['lo']\nTrue []\nTrue True\nroot is sealed\n"
+SEALED_OUTPUT = "1 2 0 0 0\n['lo']\nTrue []\nTrue True\n[]\nroot is sealed\n"
 
 NUMPY = "import numpy; print(int(numpy.arange(1000).sum()), numpy.linalg.det(numpy.eye(3)))"
 
@@ -283,6 +285,7 @@ MACHINES = (
     Machine("forks-apart", checks=(
         Tests(ROOT, "forks are sealed, and apart", "fork_test.py", (
             "every_layer", "nobody_writes", "seen_or_reached", "shares_memory", "taken_over")),
+        Tests(ROOT, "forks have no frame in common", "fork_frames_test.py", ("nothing or large or looked",)),
         Tests(ROOT, "forks that fail, and ends", "fork_test.py", (
             "refused_with_the_reason and (threads or mmap)", "does_not_fit", "after_a_reset", "closed_first", "death_of_one and parent",
             "heir_that_is_killed", "whoever_dies")),
