@@ -444,7 +444,7 @@ def test_probes_refuse_to_run_on_a_host(cache):
 
 
 def test_every_probe_has_a_guard_and_a_case():
-    used = {case.program for case in CASES} | {"neighbour.py", "sameness.py", "fuzz.c", "forge.py", "egress.py", "pair.py"}
+    used = {case.program for case in CASES} | {"neighbour.py", "sameness.py", "fuzz.c", "forge.py", "egress.py", "pair.py", "glances.py", "pages.c"}
     programs = {p.name for p in harness.PROGRAMS.iterdir() if p.suffix in harness.LANGUAGES}
     programs -= {"guard.py", "guard.sh"}
     assert programs == used
