@@ -320,8 +320,10 @@ def send_through_pages(tenants, way, seconds):
 
 
 @pytest.mark.parametrize("way", ["futex", "mapped", "cached"])
-def test_what_crosses_through_pages_of_the_image_is_what_is_named(warm_server, way):
+def test_what_crosses_through_pages_of_the_image_is_what_is_named(warm_server, way, is_long):
     """Should it cross no more, the threat model says too much."""
+    if not is_long:
+        pytest.skip("another server's sandboxes may have the file mapped, on a machine with other work: give --long")
     with two_tenants(warm_server) as tenants:
         bits, wrong, _ = send_through_pages(tenants, way, 0.5)
     assert bits > 1000 and wrong * 20 < bits
