@@ -112,7 +112,7 @@ struct api {
     bool is_draining;         /* it is to stop: /health/ready says so */
     bool is_rootless;
     uint32_t layers;          /* that sandboxes have here: bits of enum layer; 0: not known yet */
-    uint32_t kernel_features; /* bits of enum kernel_feature; known when layers are */
+    uint32_t kernel_features; /* bits of enum linux_feature; known when layers are */
 };
 
 /* Forgets what could not be written of attempts; after the store. */

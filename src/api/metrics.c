@@ -11,7 +11,7 @@
 #include "base/id.h"
 #include "base/memory.h"
 #include "base/strbuf.h"
-#include "core/kernel_feature.h"
+#include "core/linux_feature.h"
 #include "core/selfstat.h"
 #include "core/tier.h"
 #include "http/method.h"
@@ -146,10 +146,10 @@ static const char *layer_word(const struct metrics *m, size_t at)
     return layer_info((enum layer)at)->name;
 }
 
-static const char *kernel_feature_word(const struct metrics *m, size_t at)
+static const char *linux_feature_word(const struct metrics *m, size_t at)
 {
     (void)m;
-    return kernel_feature_name((enum kernel_feature)at);
+    return linux_feature_name((enum linux_feature)at);
 }
 
 static const char *bool_word(const struct metrics *m, size_t at)
@@ -211,7 +211,7 @@ static const struct label_row label_rows[LABEL_COUNT] = {
     [BY_VERSION] = {"version", 1, version_word},
     [BY_TIER] = {"tier", TIER_T3 + 1, tier_word},
     [BY_LAYER] = {"layer", LAYER_COUNT, layer_word},
-    [BY_KERNEL_FEATURE] = {"feature", KERNEL_FEATURE_COUNT, kernel_feature_word},
+    [BY_KERNEL_FEATURE] = {"feature", LINUX_FEATURE_COUNT, linux_feature_word},
     [BY_POOLED] = {"pooled", 2, bool_word},
     [BY_STATE] = {"state", METRIC_STATE(EXECUTION_LOST) + 1, state_word},
     [BY_STATELESS] = {"stateless", 2, bool_word},

@@ -23,7 +23,7 @@ enum metric {
     METRIC_BUILD,
     METRIC_TIER,
     METRIC_LAYER,             /* enum layer */
-    METRIC_KERNEL_FEATURE,    /* enum kernel_feature */
+    METRIC_KERNEL_FEATURE,    /* enum linux_feature */
     METRIC_CREATE_SECONDS,    /* pooled */
     METRIC_EXECUTION_SECONDS, /* METRIC_STATE() */
     METRIC_EXECUTIONS,        /* METRIC_STATE(), stateless */

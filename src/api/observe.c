@@ -6,7 +6,7 @@
 #include "api/metrics.h"
 #include "base/memory.h"
 #include "core/capacity.h"
-#include "core/kernel_feature.h"
+#include "core/linux_feature.h"
 #include "core/tier.h"
 #include "http/http_server.h"
 
@@ -156,7 +156,7 @@ static void look_at_tier(const struct api *api)
         metrics_set(api->metrics, METRIC_TIER, METRIC_AT(t), api->layers != 0 && t == now);
     for (enum layer l = 0; l < LAYER_COUNT; l++)
         metrics_set(api->metrics, METRIC_LAYER, METRIC_AT(l), (api->layers & 1u << l) != 0);
-    for (enum kernel_feature f = 0; f < KERNEL_FEATURE_COUNT; f++)
+    for (enum linux_feature f = 0; f < LINUX_FEATURE_COUNT; f++)
         metrics_set(api->metrics, METRIC_KERNEL_FEATURE, METRIC_AT(f),
                     (api->kernel_features & 1u << f) != 0);
 }

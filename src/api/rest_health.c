@@ -15,7 +15,7 @@
 #include "base/macros.h"
 #include "base/strbuf.h"
 #include "blob/blob.h"
-#include "core/kernel_feature.h"
+#include "core/linux_feature.h"
 #include "core/node.h"
 #include "core/tier.h"
 
@@ -185,9 +185,9 @@ static json_t *missing_limits_json(uint32_t layers)
 static json_t *missing_features_json(const struct api *api)
 {
     json_t *names = json_array();
-    for (enum kernel_feature f = 0; api->layers && f < KERNEL_FEATURE_COUNT; f++) {
+    for (enum linux_feature f = 0; api->layers && f < LINUX_FEATURE_COUNT; f++) {
         if (!(api->kernel_features & 1u << f))
-            json_array_append_new(names, json_string(kernel_feature_name(f)));
+            json_array_append_new(names, json_string(linux_feature_name(f)));
     }
     return names;
 }

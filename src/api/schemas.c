@@ -7,7 +7,7 @@
 #include "base/macros.h"
 #include "core/errand.h"
 #include "core/journal.h"
-#include "core/kernel_feature.h"
+#include "core/linux_feature.h"
 #include "core/scope.h"
 #include "core/template.h"
 #include "core/tier.h"
@@ -49,9 +49,9 @@ static const char *tier_word(size_t i)
     return i < TIER_T3 ? tier_name((enum tier)(i + 1)) : NULL;
 }
 
-static const char *kernel_feature_word(size_t i)
+static const char *linux_feature_word(size_t i)
 {
-    return i < KERNEL_FEATURE_COUNT ? kernel_feature_name((enum kernel_feature)i) : NULL;
+    return i < LINUX_FEATURE_COUNT ? linux_feature_name((enum linux_feature)i) : NULL;
 }
 
 static const char *layer_word(size_t i)
@@ -348,7 +348,7 @@ static const struct shape_field health_fields[] = {
     {"tier", SHAPE_WORD, SHAPE_OPTIONAL | SHAPE_NULL, .words = tier_word, .help = "How strongly sandboxes are sealed."},
     {"layers", SHAPE_WORD, SHAPE_OPTIONAL | SHAPE_LIST, .words = layer_word, .help = "Of isolation, that hold here."},
     {"missing_layers", SHAPE_WORD, SHAPE_OPTIONAL | SHAPE_LIST, .words = layer_word, .help = "Those that do not."},
-    {"missing_kernel_features", SHAPE_WORD, SHAPE_OPTIONAL | SHAPE_LIST, .words = kernel_feature_word,
+    {"missing_kernel_features", SHAPE_WORD, SHAPE_OPTIONAL | SHAPE_LIST, .words = linux_feature_word,
      .help = "What younger kernels have; without it other means stand in."},
     {"limits_not_in_force", SHAPE_TEXT, SHAPE_OPTIONAL | SHAPE_LIST, .help = "As in each execution.", .example = "[\"cpus\"]"},
     {"components", SHAPE_OBJECT, SHAPE_OPTIONAL, .of = "HealthComponents"},

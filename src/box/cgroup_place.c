@@ -129,16 +129,16 @@ bool cgroup_own_path(const char *controller, const char *root, char *out, size_t
 
 /* --- making room in a group of version 2 ----------------------------------------------------- */
 
-struct room {
+struct crowd {
     int dir_fd;
     pid_t client; /* who has started us and waits for us; 0: nobody does */
     bool is_top;  /* of all that we can see */
 };
 
-static bool is_ours(const struct room *room, pid_t pid)
+static bool is_ours(const struct crowd *crowd, pid_t pid)
 {
     char path[64], name[32];
-    if (pid == getpid() || (pid > 0 && pid == room->client))
+    if (pid == getpid() || (pid > 0 && pid == crowd->client))
         return true;
     snprintf(path, sizeof(path), "/proc/%d/comm", pid);
     return cgroup_read_file(AT_FDCWD, path, name, sizeof(name)) && strncmp(name, "cove", 4) == 0;
@@ -156,43 +156,43 @@ static bool is_delegated(int dir_fd)
     return false;
 }
 
-static bool may_be_emptied(const struct room *room)
+static bool may_be_emptied(const struct crowd *crowd)
 {
     bool all = true;
     int pid;
     /* A container's own, and all in it are the container's. */
-    if ((room->is_top && !is_root_of_all(room->dir_fd)) || is_delegated(room->dir_fd))
+    if ((crowd->is_top && !is_root_of_all(crowd->dir_fd)) || is_delegated(crowd->dir_fd))
         return true;
-    FILE *list = open_list(room->dir_fd);
+    FILE *list = open_list(crowd->dir_fd);
     while (list && all && fscanf(list, "%d", &pid) == 1)
-        all = is_ours(room, pid);
+        all = is_ours(crowd, pid);
     if (list)
         fclose(list);
     return list && all;
 }
 
 /* Answers how many there were. One of another pid namespace has the number 0, and stays. */
-static unsigned move_all(const struct room *room)
+static unsigned move_all(const struct crowd *crowd)
 {
     unsigned count = 0;
     int pid;
-    FILE *list = open_list(room->dir_fd);
+    FILE *list = open_list(crowd->dir_fd);
     for (; list && fscanf(list, "%d", &pid) == 1; count++) {
         char text[32];
         snprintf(text, sizeof(text), "%d", pid);
         if (pid > 0)
-            cgroup_write_file(room->dir_fd, LEAF "/cgroup.procs", text);
+            cgroup_write_file(crowd->dir_fd, LEAF "/cgroup.procs", text);
     }
     if (list)
         fclose(list);
     return count;
 }
 
-static void empty(const struct room *room)
+static void empty(const struct crowd *crowd)
 {
-    if (mkdirat(room->dir_fd, LEAF, 0755) < 0 && errno != EEXIST)
+    if (mkdirat(crowd->dir_fd, LEAF, 0755) < 0 && errno != EEXIST)
         return;
-    for (int tries = 0; tries < TRIES_MAX && move_all(room) > 0; tries++)
+    for (int tries = 0; tries < TRIES_MAX && move_all(crowd) > 0; tries++)
         usleep(tries > 1 ? TRY_US : 0);
 }
 
@@ -202,15 +202,15 @@ static bool hands_down(int dir_fd, unsigned wanted)
     return (wanted & ~cgroup_controllers(dir_fd, "cgroup.subtree_control")) == 0;
 }
 
-static bool make_room(const struct room *room, unsigned wanted)
+static bool make_room(const struct crowd *crowd, unsigned wanted)
 {
-    if (hands_down(room->dir_fd, wanted))
+    if (hands_down(crowd->dir_fd, wanted))
         return true;
-    if ((wanted & ~cgroup_controllers(room->dir_fd, "cgroup.controllers")) != 0 ||
-        is_root_of_all(room->dir_fd) || !may_be_emptied(room))
+    if ((wanted & ~cgroup_controllers(crowd->dir_fd, "cgroup.controllers")) != 0 ||
+        is_root_of_all(crowd->dir_fd) || !may_be_emptied(crowd))
         return false;
-    empty(room);
-    return hands_down(room->dir_fd, wanted);
+    empty(crowd);
+    return hands_down(crowd->dir_fd, wanted);
 }
 
 /* --- choosing one ---------------------------------------------------------------------------- */
@@ -248,8 +248,8 @@ static int climb(const struct cgroup_wish *wish, int mount_fd, char *path, unsig
     enable_above(mount_fd, path);
     for (;; cut_last(path)) {
         scoped_fd int dir = open_dir(mount_fd, path);
-        const struct room room = {.dir_fd = dir, .client = wish->client, .is_top = !*path};
-        if (dir >= 0 && make_room(&room, wanted))
+        const struct crowd crowd = {.dir_fd = dir, .client = wish->client, .is_top = !*path};
+        if (dir >= 0 && make_room(&crowd, wanted))
             return take_fd(&dir);
         if (!*path)
             return -1;
@@ -260,11 +260,11 @@ static int open_delegated(const struct cgroup_wish *wish, int mount_fd, const ch
 {
     const unsigned wanted = MEMORY_BIT | PIDS_BIT;
     scoped_fd int dir = open_dir(mount_fd, own);
-    const struct room room = {.dir_fd = dir, .client = wish->client};
+    const struct crowd crowd = {.dir_fd = dir, .client = wish->client};
     if (dir < 0 || faccessat(dir, "cgroup.procs", W_OK, AT_EACCESS) < 0 ||
         (wanted & ~cgroup_controllers(dir, "cgroup.controllers")) != 0)
         return -1;
-    (void)make_room(&room, wanted); /* if not, the parent made there has no controllers */
+    (void)make_room(&crowd, wanted); /* if not, the parent made there has no controllers */
     return take_fd(&dir);
 }
 

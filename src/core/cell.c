@@ -391,7 +391,7 @@ static struct cell *make(const struct cell_place *place, const struct cell_reque
     c->stdin_fd = -1;
     execution_init(&c->e, place->limits, request->timeout_ms, request->output_bytes);
     c->e.layers = place->sealed->layers;
-    c->e.results.room = loop_answers(place->loop);
+    c->e.results.budget = kernel_answers();
     return c;
 }
 

@@ -23,8 +23,8 @@ void result_list_release(struct result_list *list)
     for (size_t i = 0; i < list->count; i++)
         result_release(&list->items[i]);
     free(list->items);
-    room_give(list->room, list->held);
-    *list = (struct result_list){.room = list->room};
+    budget_give(list->budget, list->held);
+    *list = (struct result_list){.budget = list->budget};
 }
 
 void exception_release(struct exception *e)
@@ -84,7 +84,7 @@ bool result_list_add(struct result_list *list, bool is_new, bool is_main, const 
     const char *nul = len > 0 ? memchr(body, '\0', len) : NULL;
     bool is_form = nul && is_mime(body, (size_t)(nul - body));
     struct result *r = is_form ? find_place(list, is_new, is_main) : NULL;
-    if (r && !room_take(list->room, list->held, len)) {
+    if (r && !budget_take(list->budget, list->held, len)) {
         list->is_skipping |= r->count == 0; /* it has just begun */
         list->count -= r->count == 0;
         r = NULL;

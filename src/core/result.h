@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/room.h"
+#include "base/budget.h"
 
 #define RESULTS_MAX      1000
 #define RESULT_FORMS_MAX 16
@@ -28,10 +28,10 @@ struct result {
 struct result_list {
     struct result *items;
     size_t count;
-    bool is_cut;       /* there were more, or something that was none */
-    bool is_skipping;  /* the last that began was one too many */
-    size_t held;       /* bytes of all forms */
-    struct room *room; /* for them; NULL: without an end */
+    bool is_cut;           /* there were more, or something that was none */
+    bool is_skipping;      /* the last that began was one too many */
+    size_t held;           /* bytes of all forms */
+    struct budget *budget; /* for them; NULL: without an end */
 };
 
 struct exception {
@@ -40,12 +40,12 @@ struct exception {
     char *traceback;
 };
 
-/* A zeroed one is fine. Its room stays. */
+/* A zeroed one is fine. Its budget stays. */
 void result_list_release(struct result_list *list);
 void exception_release(struct exception *e);
 
 /* Takes the body of a DATA: mime NUL bytes. False when nothing was kept of it: it is none, there
- * are too many, or there is no room. */
+ * are too many, or the budget is used up. */
 bool result_list_add(struct result_list *list, bool is_new, bool is_main, const char *body,
                      size_t len);
 

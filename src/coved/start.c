@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/strbuf.h"
-#include "core/kernel_feature.h"
+#include "core/linux_feature.h"
 #include "core/tier.h"
 #include "core/workspace.h"
 #include "coved/coved.h"
@@ -131,9 +131,9 @@ static void tell_kernel_features(const struct coved *c)
 {
     scoped_strbuf struct strbuf names;
     strbuf_init(&names, WORDS_MAX);
-    for (enum kernel_feature f = 0; f < KERNEL_FEATURE_COUNT; f++) {
+    for (enum linux_feature f = 0; f < LINUX_FEATURE_COUNT; f++) {
         if (!(c->api.kernel_features & 1u << f))
-            strbuf_add_fmt(&names, "%s%s", names.len ? ", " : "", kernel_feature_name(f));
+            strbuf_add_fmt(&names, "%s%s", names.len ? ", " : "", linux_feature_name(f));
     }
     if (names.len > 0)
         log_info(&c->log, "a younger kernel has more: other means stand in for it",
@@ -149,7 +149,7 @@ static void on_probed(void *ctx, const struct spawn_message *m, int *fds, const 
         return;
     c->api.layers = tier_layers(&m->probe);
     tell_layers(c);
-    c->api.kernel_features = kernel_feature_find(&m->probe);
+    c->api.kernel_features = linux_feature_find(&m->probe);
     tell_kernel_features(c);
 }
 

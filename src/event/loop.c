@@ -64,7 +64,6 @@ int loop_open(struct loop **out, struct error *err)
     uv_unref((uv_handle_t *)&loop->attention); /* nobody waits for its end */
     loop->attention.data = loop;
     loop->closer = closer_new();
-    loop->answers.max = LOOP_ANSWERS_MAX_BYTES;
     *out = loop;
     return 0;
 }
@@ -283,9 +282,4 @@ void loop_work(struct loop *loop, loop_work_fn run, loop_work_fn done, void *ctx
 void loop_close_fd(struct loop *loop, int fd)
 {
     closer_add(loop->closer, fd);
-}
-
-struct room *loop_answers(struct loop *loop)
-{
-    return &loop->answers;
 }

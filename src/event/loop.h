@@ -68,11 +68,6 @@ void loop_signal_free(struct loop_signal *handle);
 /* Takes `fd`, whose close may wait, and has another thread do it. */
 void loop_close_fd(struct loop *loop, int fd);
 
-/* What code inside has answered, and is held here until somebody has been told. One may fill it
- * with more than its own memory limit, so all together have this much. */
-#define LOOP_ANSWERS_MAX_BYTES (128 << 20)
-struct room *loop_answers(struct loop *loop);
-
 /* What blocks is done by a few threads that all loops share: `run` on one of them, with `ctx` its
  * own for that time, then `done` on the loop's. It cannot be called off. The threads begin with the
  * first work: restrictions that hold for one thread only are to be in place before. */

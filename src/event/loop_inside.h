@@ -6,8 +6,6 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "base/room.h"
-
 struct loop {
     uv_loop_t uv;
     uv_idle_t attention; /* while it is active, the loop does not sleep */
@@ -17,5 +15,4 @@ struct loop {
     int64_t unyielding_until_ns;
     size_t working; /* works that are not told as done yet */
     struct closer *closer;
-    struct room answers;
 };

@@ -16,7 +16,7 @@ void frame_inbox_init(struct frame_inbox *inbox)
 
 static void empty(struct frame_inbox *inbox)
 {
-    room_give(inbox->room, inbox->body.len);
+    budget_give(inbox->budget, inbox->body.len);
     strbuf_clear(&inbox->body);
     inbox->is_dropping = false;
 }
@@ -102,7 +102,7 @@ static void join(struct frame_inbox *inbox, const struct kernel_frame *f, const 
         empty(inbox);
         inbox->open = *f;
     }
-    if (!inbox->is_dropping && !room_take(inbox->room, inbox->body.len, f->length)) {
+    if (!inbox->is_dropping && !budget_take(inbox->budget, inbox->body.len, f->length)) {
         empty(inbox);
         strbuf_release(&inbox->body);
         inbox->is_dropping = true;

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/room.h"
+#include "base/budget.h"
 #include "base/strbuf.h"
 #include "wire/kernel.h"
 
@@ -20,11 +20,11 @@ struct frame_inbox {
     struct strbuf body; /* of a message that has not ended yet */
     struct kernel_frame open;
     bool is_open;
-    uint32_t generation; /* the last that was asked for */
-    uint64_t total;      /* of what came since then, of whichever generation */
-    struct room *room;   /* for bodies that have not ended yet; NULL: without an end */
-    bool is_dropping;    /* the one that has begun found none */
-    bool awaits_sync;    /* of an earlier host's requests nothing is known until the SYNCED */
+    uint32_t generation;   /* the last that was asked for */
+    uint64_t total;        /* of what came since then, of whichever generation */
+    struct budget *budget; /* for bodies that have not ended yet; NULL: without an end */
+    bool is_dropping;      /* the one that has begun found none */
+    bool awaits_sync;      /* of an earlier host's requests nothing is known until the SYNCED */
 };
 
 /* One whole message. `body` borrows from the datagram or the inbox until the next call. */

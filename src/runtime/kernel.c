@@ -15,6 +15,14 @@
 
 const char kernel_is_violating[] = "a descriptor, which no kernel has to give";
 
+/* Of all kernels that this process has. */
+static struct budget answers = {.max = KERNEL_ANSWERS_MAX_BYTES};
+
+struct budget *kernel_answers(void)
+{
+    return &answers;
+}
+
 struct kernel {
     int fd;
     struct loop *loop;
@@ -117,7 +125,7 @@ int kernel_open(struct kernel **out, struct loop *loop, int fd, kernel_message_f
     *k = (struct kernel){.fd = fd, .loop = loop, .fn = fn, .ctx = ctx};
     outbox_init(&k->outbox, loop, fd, QUEUE_MAX);
     frame_inbox_init(&k->inbox);
-    k->inbox.room = loop_answers(loop);
+    k->inbox.budget = kernel_answers();
     if (loop_watch_new(&k->watch, loop, fd, LOOP_READ, on_readable, k, err) < 0) {
         kernel_free(k);
         return -1;

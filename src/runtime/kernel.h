@@ -6,6 +6,11 @@
 #include "event/loop.h"
 #include "runtime/frame.h"
 
+/* What code inside has answered, and is held here until somebody has been told. One may fill it
+ * with more than its own memory limit, so all kernels together have this much. */
+#define KERNEL_ANSWERS_MAX_BYTES (128 << 20)
+struct budget *kernel_answers(void);
+
 struct kernel;
 
 /* `m` is NULL when the channel has ended: closed by the kernel, or poisoned, and then `why` is a

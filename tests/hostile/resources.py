@@ -60,8 +60,8 @@ RESOURCES = (
     Resource("namespaces, mounts, keys, bpf, io_uring", REFUSED, SAME, ("every-namespace-by-every-call", "refused-system-calls")),
     Resource("processor time", "`cpu.cfs_quota_us`, `cpu.max`", "nothing: a share like any program's", ("spins-in-64-threads",)),
     Resource("time to take a storage down", "a helper's (`discard`)", SAME, ("test_a_storage_with_many_files_is_taken_down_beside_the_spawner",)),
-    Resource("memory of coved, by answers that it has to hold", "all together 128 MiB (`LOOP_ANSWERS_MAX_BYTES`), each a quarter of what is free", SAME,
-             ("test_what_sessions_answer_is_held_within_a_limit", "tests/unit/test_room.c", "tests/unit/test_frame.c")),
+    Resource("memory of coved, by answers that it has to hold", "all together 128 MiB (`KERNEL_ANSWERS_MAX_BYTES`), each a quarter of what is free", SAME,
+             ("test_what_sessions_answer_is_held_within_a_limit", "tests/unit/test_budget.c", "tests/unit/test_frame.c")),
     Resource("core dumps and their helper", "`RLIMIT_CORE` 1", SAME, ("crashes-a-hundred-times",)),
     Resource("lines of the kernel's log", "the kernel's own rate", SAME, ("test_A45_crashes_do_not_flood_the_log_of_the_kernel",)),
 )

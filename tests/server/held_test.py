@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(not covetest.IS_ROOT, reason="uids and cgroups o
 
 SESSIONS = 20
 MIB = 1 << 20
-LIMIT = 128 * MIB  # LOOP_ANSWERS_MAX_BYTES
+LIMIT = 128 * MIB  # KERNEL_ANSWERS_MAX_BYTES
 
 # The frames of a result of 16 MB, all but the last: the host can tell nobody, and does not know that it never comes.
 FILLS = """

@@ -462,20 +462,20 @@ static void test_no_room(void **state)
 {
     (void)state;
     static const char piece[KERNEL_BODY_MAX];
-    struct room room = {.max = 8 * MIB};
+    struct budget budget = {.max = 8 * MIB};
     struct frame_inbox inbox, other;
     struct frame_message m;
     const char *why;
     frame_inbox_init(&inbox);
     frame_inbox_init(&other);
-    inbox.room = other.room = &room;
+    inbox.budget = other.budget = &budget;
     frame_inbox_expect(&inbox, ASKED);
     frame_inbox_expect(&other, ASKED);
     for (size_t held = 0; held < 4 * MIB; held += sizeof(piece))
         assert_int_equal(
             add(&inbox, KERNEL_DATA, KERNEL_MORE, ASKED, piece, sizeof(piece), &m, &why),
             FRAME_PART);
-    assert_int_equal(room.used, 0); /* more than a quarter */
+    assert_int_equal(budget.used, 0); /* more than a quarter */
     assert_int_equal(inbox.body.cap, 0);
     assert_int_equal(add(&other, KERNEL_DATA, KERNEL_MORE, ASKED, piece, sizeof(piece), &m, &why),
                      FRAME_PART);
@@ -483,7 +483,7 @@ static void test_no_room(void **state)
                      FRAME_WHOLE);
     assert_false(m.is_dropped);
     assert_int_equal(m.len, 2 * sizeof(piece));
-    assert_true(room.used > 0);
+    assert_true(budget.used > 0);
 
     assert_int_equal(add(&inbox, KERNEL_DATA, 0, ASKED, piece, sizeof(piece), &m, &why),
                      FRAME_WHOLE);
@@ -496,7 +496,7 @@ static void test_no_room(void **state)
     assert_int_equal(m.len, 2);
     frame_inbox_release(&inbox);
     frame_inbox_release(&other);
-    assert_int_equal(room.used, 0);
+    assert_int_equal(budget.used, 0);
 }
 
 int main(void)

@@ -142,8 +142,8 @@ static void test_no_room(void **state)
 {
     (void)state;
     static const char body[MIB] = "a/b";
-    struct room room = {.max = 8 * MIB};
-    struct result_list list = {.room = &room}, other = {.room = &room};
+    struct budget budget = {.max = 8 * MIB};
+    struct result_list list = {.budget = &budget}, other = {.budget = &budget};
     assert_true(result_list_add(&list, true, false, body, sizeof(body)));
     assert_true(result_list_add(&list, true, false, body, sizeof(body)));
     assert_false(result_list_add(&list, true, false, body, sizeof(body)));
@@ -157,9 +157,9 @@ static void test_no_room(void **state)
 
     assert_true(result_list_add(&other, true, false, body, sizeof(body)));
     result_list_release(&list);
-    assert_ptr_equal(list.room, &room);
+    assert_ptr_equal(list.budget, &budget);
     result_list_release(&other);
-    assert_int_equal(room.used, 0);
+    assert_int_equal(budget.used, 0);
 }
 
 static void test_skip(void **state)

@@ -59,7 +59,7 @@ SUBJECTS = (
     ("integration/strays server/wall",
      "src/base/fd.* src/event/closer.* src/runtime/sandbox_socket.* src/box/seccomp_rules.* src/spawner/discard.* src/spawner/watchdog.* "
      "src/spawner/starter.*"),
-    ("server/held", "src/base/room.* src/runtime/frame.* src/core/result.*"),
+    ("server/held", "src/base/budget.* src/runtime/frame.* src/core/result.*"),
     ("server/pairs", "src/box/veil.* src/box/rootfs.* src/box/seal_warm.* src/box/seal_steps.* src/box/seccomp_rules.c "
      "src/spawner/host.* tests/hostile/programs/pair.py tests/hostile/programs/glances.py "
      "tests/hostile/programs/pages.c"),
@@ -77,7 +77,7 @@ SUBJECTS = (
      "src/core/job* src/core/plane* src/core/wish.* src/core/executors.* src/core/report* src/core/journal.*"),
     ("server/serve server/rotation server/health", "src/coved/* src/core/server_config.* src/core/selfstat.* src/core/node.* src/base/log.*"),
     ("server/log", "src/base/log.* src/spawner/log_writer.* src/coved/greet.* src/coved/upkeep.* src/cli/serving.* src/cli/mcp_log.*"),
-    ("server/health", "src/core/kernel_feature.*"),
+    ("server/health", "src/core/linux_feature.*"),
     ("server/keys", "src/core/api_key.* src/core/scope.* src/core/rate_limit.* src/api/auth* src/api/credential.* src/api/rest_key.*"),
     ("server/template_api", "src/core/template.* src/core/shelf.* src/api/rest_template.* src/image/*"),
     ("server/store_trouble server/serve server/power_cut server/keys server/template_api server/begin", "src/store/*"),

@@ -1,4 +1,4 @@
-/* room.h - memory that strangers fill, of which all of them together may have so much
+/* budget.h - memory that strangers fill, of which all of them together may have so much
  *
  * Each may have a quarter of what is free, counted with its own: so nobody finds nothing left
  * because others came first, and all together never have more than there is. The first few bytes of
@@ -9,15 +9,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define ROOM_ALWAYS_BYTES 65536
+#define BUDGET_FREE_BYTES 65536
 
-struct room {
+struct budget {
     size_t used, max;
 };
 
-/* Whether one who holds `held` bytes may have `more`; if so, they are taken. A room of NULL has no
- * end. */
-bool room_take(struct room *room, size_t held, size_t more);
+/* Whether one who holds `held` bytes may have `more`; if so, they are taken. A budget of NULL has
+ * no end. */
+bool budget_take(struct budget *budget, size_t held, size_t more);
 
 /* One who holds `held` bytes lets go of all of them. */
-void room_give(struct room *room, size_t held);
+void budget_give(struct budget *budget, size_t held);
