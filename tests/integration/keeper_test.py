@@ -564,9 +564,14 @@ def watched():
     server.release()
 
 
-def test_a_client_that_stands_still_is_replaced(watched, digest):
-    client = watched.client()
+def client_of(server):
+    client = server.client()
     client.hello()
+    return client
+
+
+def test_a_client_that_stands_still_is_replaced(watched, digest):
+    client = client_of(watched)
     made = client.create(digest)
     assert client.keep(made.sandbox, 0).failure is None
     assert client.ask(PULSE).failure is None  # and not once more
@@ -580,8 +585,7 @@ def test_a_client_that_stands_still_is_replaced(watched, digest):
 
 
 def test_a_client_that_turns_is_not(watched):
-    client = watched.client()
-    client.hello()
+    client = client_of(watched)
     end = time.monotonic() + 3
     while time.monotonic() < end:
         assert client.ask(PULSE).failure is None
@@ -591,8 +595,7 @@ def test_a_client_that_turns_is_not(watched):
 
 
 def test_a_spawner_that_stands_still_is_told_of(watched, digest):
-    client = watched.client()
-    client.hello()
+    client = client_of(watched)
     made = client.create(digest)
     os.kill(watched.process.pid, signal.SIGSTOP)
     wait_for(lambda: "its loop has not turned for" in watched.stderr(), "the line that tells of it")
@@ -603,8 +606,7 @@ def test_a_spawner_that_stands_still_is_told_of(watched, digest):
 
 
 def test_a_spawner_that_goes_on_standing_is_killed(watched, digest):
-    client = watched.client()
-    client.hello()
+    client = client_of(watched)
     made = client.create(digest)
     with socket.socket(fileno=os.dup(made.fds[0])) as control:
         control.settimeout(PATIENCE)
